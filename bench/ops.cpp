@@ -8,6 +8,7 @@
 
 #include "bench/bench.hpp"
 #include "bench/roofline.hpp"
+#include "ops/gradients.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"
 

@@ -44,15 +44,15 @@ endfunction()
 troupe_room(graph/base)
 troupe_room(graph SEES graph/base)
 troupe_room(devices/threads)
-troupe_room(devices/memory SEES devices/threads)
+troupe_room(devices/memory SEES devices/threads graph/base)
 troupe_room(devices SEES devices/memory devices/threads graph graph/base LIBRARIES CUDA cuBLAS oneDNN)
-troupe_room(ops SEES devices devices/threads graph
+troupe_room(ops SEES devices devices/threads graph graph/base
   FOLDERS support elementwise reductions arrays indexing linear_algebra images nn random state control_flow
   LIBRARIES Eigen oneDNN cuBLAS CUDA)
 troupe_room(placement/passes SEES graph)
 troupe_room(gradients SEES ops graph graph/base)
 troupe_room(ops/check SEES gradients ops devices devices/memory graph)
-troupe_room(nn SEES gradients graph graph/base)
+troupe_room(nn SEES gradients ops graph graph/base)
 troupe_room(placement SEES placement/passes devices devices/memory graph)
 troupe_room(data SEES graph/base LIBRARIES zlib libjpeg libpng protobuf)
 troupe_room(net/wire SEES graph LIBRARIES CAF protobuf)
@@ -71,12 +71,12 @@ troupe_room(actors/master SEES actors/cluster actors/engine actors/async actors/
     devices devices/threads graph
   LIBRARIES CAF spdlog)
 troupe_room(training/rules SEES devices/memory devices/threads graph graph/base)
-troupe_room(training/parameters SEES training/rules actors/observe net/wire devices devices/memory graph/base
+troupe_room(training/parameters SEES training/rules actors/observe net/wire devices devices/memory graph graph/base
   LIBRARIES CAF spdlog)
-troupe_room(training/checkpoints SEES training/parameters training/rules actors/observe devices/threads
+troupe_room(training/checkpoints SEES training/parameters training/rules actors/observe devices/threads graph
   LIBRARIES CAF OpenSSL spdlog)
 troupe_room(training/shards SEES training/checkpoints training/parameters training/rules actors/cluster actors/async
-    devices/memory
+    devices/memory graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/group SEES training/shards training/checkpoints training/parameters training/rules actors/master
     actors/cluster actors/async net/wire nn graph

@@ -2,6 +2,7 @@
 // itself. A process may have several, each with a pool and a budget of its own.
 #include "devices/device.hpp"
 #include "devices/memory/pool.hpp"
+#include "graph/op.hpp"
 
 namespace troupe {
 namespace {
@@ -16,7 +17,7 @@ class CpuDevice final : public Device {
   const Kernel* kernel_for(const Node& node) const override {
     return find_kernel(node, DeviceKind::cpu);
   }
-  void launch(KernelCall& call) override { call.view().kernel->run(call.context); }
+  void launch(KernelCall& call) override { call.view().kernel->run(call); }
   void copy_from_host(const Tensor& value, Done done) override { done(Errc::ok, {}, value); }
   void copy_to_host(const Tensor& value, Done done) override { done(Errc::ok, {}, value); }
   void fence(Done done) override { done(Errc::ok, {}, {}); }

@@ -10,6 +10,7 @@
 #include "devices/device.hpp"
 #include "devices/failure.hpp"
 #include "devices/threads/work_queue.hpp"
+#include "graph/op.hpp"
 
 namespace troupe {
 namespace {
@@ -69,14 +70,14 @@ class CudaDevice final : public Device {
     check_cuda(cudaSetDevice(index_), "cudaSetDevice");
     std::vector<Tensor> inputs;
     std::vector<uint32_t> slots;
-    for (int i = 0; i < call.context.input_count(); ++i) {
+    for (int i = 0; i < call.input_count(); ++i) {
       slots.push_back(static_cast<uint32_t>(i));
-      inputs.push_back(on_device(call.context.input(i)));
+      inputs.push_back(on_device(call.input(i)));
     }
     KernelCall here;
-    here.bind(call.view(), inputs.data(), slots.data(), call.context.input_count(), call.outputs(),
-              memory_, call.context.run(), /*may_reuse_input0=*/false);
-    CudaContext ctx(here.context, stream_, blas_, handle_);
+    here.bind(call.view(), inputs.data(), slots.data(), call.input_count(), call.outputs(), memory_,
+              call.run(), /*may_reuse_input0=*/false);
+    CudaContext ctx(here, stream_, blas_, handle_);
     call.view().kernel->run(ctx);
   }
 

@@ -8,7 +8,7 @@
 
 #include <memory>
 
-#include "troupe/op.hpp"
+#include "devices/kernel_call.hpp"
 
 namespace troupe {
 
@@ -34,11 +34,11 @@ void check_cuda(cudaError_t status, const char* what);
 
 // The context of a kernel on a CUDA device. Inputs and outputs have device addresses (raw()); put
 // work on the stream.
-class CudaContext final : public KernelContext {
+class CudaContext final : public KernelCall {
  public:
-  CudaContext(const KernelContext& call, cudaStream_t stream, const CudaBlas& blas,
+  CudaContext(const KernelCall& call, cudaStream_t stream, const CudaBlas& blas,
               cublasHandle_t handle)
-      : KernelContext(call), stream(stream), blas(blas), handle(handle) {}
+      : KernelCall(call), stream(stream), blas(blas), handle(handle) {}
   // Requires: a CUDA device runs the kernel; it passes only contexts of this class.
   static CudaContext& of(KernelContext& ctx) { return static_cast<CudaContext&>(ctx); }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "devices/cuda.hpp"
+#include "graph/base/buffer.hpp"
 
 namespace troupe {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "devices/kernel_call.hpp"
 #include "devices/memory/memory.hpp"
+#include "graph/base/buffer.hpp"
 
 namespace troupe {
 
@@ -53,7 +54,7 @@ inline Buffer* allocate(Memory& memory, int64_t bytes, const MemoryRequest& requ
 // A tensor for the request. Requires: dtype and shape are given, and the shape is known.
 inline Tensor allocate_tensor(Memory& memory, const MemoryRequest& request) {
   const int64_t bytes = request.shape->size() * size_of(request.dtype);
-  return Tensor::adopt(allocate(memory, bytes, request), request.dtype, *request.shape);
+  return adopt(allocate(memory, bytes, request), request.dtype, *request.shape);
 }
 
 }  // namespace troupe

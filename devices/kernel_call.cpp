@@ -69,7 +69,7 @@ bool is_trusted(const Op& op, const Kernel& kernel) {
 }
 
 bool may_be_written(const Tensor& tensor) {
-  return tensor.unique() && !(tensor.buffer()->tag & (Buffer::kForeign | Buffer::kOffHost));
+  return tensor.unique() && !(buffer_of(tensor)->tag & (Buffer::kForeign | Buffer::kOffHost));
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ NodeView NodeView::make(const Node& node, const Kernel& kernel) {
   }
   if (!view.outputs.empty() && view.outputs[0].known) {
     const NodeView::Out& out = view.outputs[0];
-    view.like = Tensor::type_of(out.dtype, out.shape);
+    view.like = tensor_type(out.dtype, out.shape);
     view.bytes = out.shape.size() * size_of(out.dtype);
   }
   if (kernel.prepare) view.state = named(node, [&] { return kernel.prepare(node); });
@@ -102,7 +102,7 @@ Shape output_shape(const KernelCall& call, int index) {
 }
 
 Shape inferred_output_shape(const KernelCall& call, int index) {
-  return infer_output(call.view(), actual_types(call.context), index);
+  return infer_output(call.view(), actual_types(call), index);
 }
 
 std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& inputs,
@@ -116,8 +116,8 @@ std::vector<Tensor> run_kernel(const NodeView& view, const std::vector<Tensor>& 
   call.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(inputs.size()), outputs.data(),
             memory, run,
             /*may_reuse_input0=*/false);
-  const auto types = types_to_check(call.context, view);
-  named(*view.node, [&] { view.kernel->run(call.context); });
+  const auto types = types_to_check(call, view);
+  named(*view.node, [&] { view.kernel->run(call); });
   check_outputs(view, outputs.data(), types);
   return outputs;
 }
@@ -153,88 +153,95 @@ void check_outputs(const NodeView& view, const Tensor* outputs,
 }
 
 void KernelCall::run_checked(KernelContext& context) {
-  const NodeView& view = *context.view_;
-  const auto types = types_to_check(context, view);
-  view.kernel->run(context);
-  check_outputs(view, context.outputs_, types);
+  auto& call = static_cast<KernelCall&>(context);
+  const NodeView& view = call.view();
+  const auto types = types_to_check(call, view);
+  view.kernel->run(call);
+  check_outputs(view, call.outputs(), types);
 }
 
 Tensor& KernelContext::make_output(int i) {
-  if (i == 0 && view_->like.dtype() != DType::none) [[likely]]
-    return outputs_[0].become(allocate(*memory_, view_->bytes, {.view = view_, .run = run_->run}),
-                              view_->like);
-  const NodeView::Out& out = view_->outputs[static_cast<size_t>(i)];
-  const Shape shape = out.known ? out.shape : infer_output(*view_, actual_types(*this), i);
-  return outputs_[i] = allocate_tensor(*memory_, {view_, i, run_->run, out.dtype, &shape});
+  const KernelCall& call = KernelCall::of(*this);
+  const NodeView& view = call.view();
+  if (i == 0 && view.like.dtype() != DType::none) [[likely]] {
+    Buffer* const buffer =
+        allocate(call.memory(), view.bytes, {.view = &view, .run = call.run().run});
+    return become(outputs_[0], buffer, view.like);
+  }
+  const NodeView::Out& out = view.outputs[static_cast<size_t>(i)];
+  const Shape shape = out.known ? out.shape : infer_output(view, actual_types(*this), i);
+  return outputs_[i] =
+             allocate_tensor(call.memory(), {&view, i, call.run().run, out.dtype, &shape});
 }
 
 Tensor& KernelContext::output_in_place() {
   check_output(0);
   if (outputs_[0].defined()) return outputs_[0];
-  if (!may_reuse_input0_) return make_output(0);
+  const KernelCall& call = KernelCall::of(*this);
+  if (!call.may_reuse_input0()) return make_output(0);
   // The step says that this node is the last reader of the slot, so its handle may be taken.
   Tensor& input = const_cast<Tensor&>(values_[input_slots_[0]]);
-  if (view_->like.dtype() != DType::none) [[likely]] {
-    if (!input.can_become(view_->like)) return make_output(0);
-    Buffer* const buffer = input.detach();
-    if (view_->bytes > Memory::kMarkedAbove) [[unlikely]]
-      mark(*memory_, buffer, view_->bytes, {.view = view_, .run = run_->run});
-    return outputs_[0].become(buffer, view_->like);
+  const NodeView& view = call.view();
+  const int64_t run = call.run().run;
+  if (view.like.dtype() != DType::none) [[likely]] {
+    if (!can_become(input, view.like)) return make_output(0);
+    Buffer* const buffer = detach(input);
+    if (view.bytes > Memory::kMarkedAbove) [[unlikely]]
+      mark(call.memory(), buffer, view.bytes, {.view = &view, .run = run});
+    return become(outputs_[0], buffer, view.like);
   }
-  const NodeView::Out& out = view_->outputs[0];
+  const NodeView::Out& out = view.outputs[0];
   // With several outputs, the shapes of the others may still have to be inferred from input 0.
-  if (view_->outputs.size() > 1 || !may_be_written(input) || input.dtype() != out.dtype)
+  if (view.outputs.size() > 1 || !may_be_written(input) || input.dtype() != out.dtype)
     return make_output(0);
-  const Shape shape = out.known ? out.shape : infer_output(*view_, actual_types(*this), 0);
+  const Shape shape = out.known ? out.shape : infer_output(view, actual_types(*this), 0);
   if (input.shape() == shape) {
     outputs_[0].swap(input);
-    mark(*memory_, outputs_[0].buffer(), outputs_[0].byte_size(),
-         {.view = view_, .run = run_->run});
+    mark(call.memory(), buffer_of(outputs_[0]), outputs_[0].byte_size(),
+         {.view = &view, .run = run});
   } else {
-    outputs_[0] = allocate_tensor(*memory_, {view_, 0, run_->run, out.dtype, &shape});
+    outputs_[0] = allocate_tensor(call.memory(), {&view, 0, run, out.dtype, &shape});
   }
   return outputs_[0];
 }
 
 Tensor& KernelContext::output(int i, const Shape& shape) {
   check_output(i);
-  const NodeView::Out& out = view_->outputs[static_cast<size_t>(i)];
+  const KernelCall& call = KernelCall::of(*this);
+  const NodeView& view = call.view();
+  const NodeView::Out& out = view.outputs[static_cast<size_t>(i)];
   const auto refused = [&](const char* why, const Shape& by) {
     return Error(Errc::kernel_failed, "the kernel of the ", describe(node()), " wants output ", i,
                  " of shape ", shape, why, by);
   };
   if (!shape.is_known() || !out.shape.accepts(shape))
     throw refused(", but the graph says ", out.shape);
-  if (const Op& op = *view_->node->op; !out.known && !op.value_shapes && op.infer_shapes)
-    if (const Shape by = inferred(*view_, op.infer_shapes(actual_types(*this)), i);
+  if (const Op& op = *view.node->op; !out.known && !op.value_shapes && op.infer_shapes)
+    if (const Shape by = inferred(view, op.infer_shapes(actual_types(*this)), i);
         !by.accepts(shape))
       throw refused(", but by its inputs it has ", by);
   if (!outputs_[i].defined() || !(outputs_[i].shape() == shape))
-    outputs_[i] = allocate_tensor(*memory_, {view_, i, run_->run, out.dtype, &shape});
+    outputs_[i] = allocate_tensor(call.memory(), {&view, i, call.run().run, out.dtype, &shape});
   return outputs_[i];
 }
 
 Tensor KernelContext::scratch(DType dtype, const Shape& shape) {
-  const MemoryRequest request{view_, MemoryRequest::kScratch, run_->run, dtype, &shape};
-  return allocate_tensor(*memory_, request);
+  const KernelCall& call = KernelCall::of(*this);
+  const MemoryRequest request{&call.view(), MemoryRequest::kScratch, call.run().run, dtype, &shape};
+  return allocate_tensor(call.memory(), request);
 }
 
 void KernelContext::run_jobs(int64_t jobs, void (*job)(const void*, int64_t),
                              const void* context) const {
-  if (enclosing_) return enclosing_->kernel->run_jobs(jobs, job, context);
-  if (view_->lanes) return view_->lanes->run(jobs, job, context);
+  const KernelCall& call = KernelCall::of(*this);
+  if (call.enclosing()) return call.enclosing()->kernel->run_jobs(jobs, job, context);
+  if (call.view().lanes) return call.view().lanes->run(jobs, job, context);
   for (int64_t i = 0; i < jobs; ++i) job(context, i);
 }
 
-void KernelContext::go_on(int64_t begin, int64_t n) const {
-  if (enclosing_->finish) enclosing_->finish(enclosing_->context, begin, n);
-}
-
-bool KernelContext::input_is_whole() const { return !enclosing_ || !enclosing_->take; }
-
-void KernelContext::take_parts(int64_t begin, int64_t n, int64_t unit,
-                               void (*part)(const void*, const void*, int64_t, int64_t),
-                               const void* context) const {
+void KernelCall::take_parts(int64_t begin, int64_t n, int64_t unit,
+                            void (*part)(const void*, const void*, int64_t, int64_t),
+                            const void* context) const {
   if (n <= 0) return;
   TROUPE_CHECK(unit >= 1 && unit <= kTakeUnitMax, describe(node()), " takes units of ", unit);
   if (!input_is_whole())
@@ -243,14 +250,16 @@ void KernelContext::take_parts(int64_t begin, int64_t n, int64_t unit,
   part(context, static_cast<const char*>(x.raw()) + begin * size_of(x.dtype()), begin, n);
 }
 
-const Node& KernelContext::node() const { return *view_->node; }
+const Node& KernelContext::node() const { return *KernelCall::of(*this).view().node; }
+
+int64_t KernelContext::step() const { return KernelCall::of(*this).run().step; }
 
 void KernelContext::refuse_input(int i) const {
-  detail::refuse_index(node(), "kernel", "input", i, static_cast<size_t>(input_count_));
+  refuse_index(node(), "kernel", "input", i, static_cast<size_t>(input_count_));
 }
 
 void KernelContext::refuse_output(int i) const {
-  detail::refuse_index(node(), "kernel", "output", i, static_cast<size_t>(output_count_));
+  refuse_index(node(), "kernel", "output", i, static_cast<size_t>(output_count_));
 }
 
 std::string KernelContext::where() const { return actual_types(*this).error("").what(); }

@@ -14,7 +14,10 @@
 #include "devices/failure.hpp"
 #include "devices/held.hpp"
 #include "devices/memory/pool.hpp"
+#include "devices/run_context.hpp"
 #include "devices/threads/work_queue.hpp"
+#include "graph/base/buffer.hpp"
+#include "graph/op.hpp"
 
 namespace troupe {
 namespace {
@@ -52,8 +55,7 @@ Buffer* make_foreign(void* address, uint32_t flags, Tensor elements) {
 // The elements of a tensor of a shadow device, as the device's own host code sees them.
 Tensor host_view(const Tensor& tensor) {
   if (!tensor.defined() || tensor.on_host()) return tensor;
-  return Tensor::adopt(make_foreign(displaced(tensor.raw()), 0, tensor), tensor.dtype(),
-                       tensor.shape());
+  return adopt(make_foreign(displaced(tensor.raw()), 0, tensor), tensor.dtype(), tensor.shape());
 }
 
 class ShadowMemory final : public Memory {
@@ -67,7 +69,7 @@ class ShadowMemory final : public Memory {
   MemoryStats stats() const override { return pool_.stats(); }
   void mark(Buffer* buffer, const HeldBuffer& use) noexcept override {
     if (buffer->owner == &foreign_owner)
-      pool_.mark(reinterpret_cast<ForeignBuffer*>(buffer)->elements.buffer(), use);
+      pool_.mark(buffer_of(reinterpret_cast<ForeignBuffer*>(buffer)->elements), use);
   }
   Held held(size_t most) const override { return pool_.held(most); }
   void reset_peak() noexcept override { pool_.reset_peak(); }
@@ -82,10 +84,10 @@ class ShadowMemory final : public Memory {
 // A kernel in the queue, with all arguments of the launch.
 struct QueuedKernel {
   QueuedKernel(const KernelCall& call, Memory& scratch_memory)
-      : view(call.view()), run_context(call.context.run()), scratch(&scratch_memory) {
-    for (int i = 0; i < call.context.input_count(); ++i) {
+      : view(call.view()), run_context(call.run()), scratch(&scratch_memory) {
+    for (int i = 0; i < call.input_count(); ++i) {
       slots.push_back(static_cast<uint32_t>(i));
-      inputs.push_back(host_view(call.context.input(i)));
+      inputs.push_back(host_view(call.input(i)));
     }
     for (size_t i = 0; i < view.outputs.size(); ++i)
       outputs.push_back(host_view(call.outputs()[i]));
@@ -99,14 +101,14 @@ struct QueuedKernel {
     call.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(inputs.size()),
               results.data(), *scratch, run_context,
               /*may_reuse_input0=*/false);
-    view.kernel->run(call.context);
+    view.kernel->run(call);
     for (size_t i = 0; i < results.size(); ++i) keep(i, results[i]);
   }
 
  private:
   // A kernel may pass on a value instead of filling the output that readers already have.
   void keep(size_t i, const Tensor& result) {
-    if (result.buffer() == outputs[i].buffer()) return;
+    if (buffer_of(result) == buffer_of(outputs[i])) return;
     TROUPE_CHECK(result.shape() == outputs[i].shape() && result.dtype() == outputs[i].dtype(),
                  "output ", i, " of ", describe(*view.node), " was to be ", outputs[i].dtype(),
                  outputs[i].shape(), ", but is ", result.dtype(), result.shape());
@@ -140,14 +142,14 @@ class ShadowDevice final : public Device {
     Tensor* outputs = call.outputs();
     const NodeView& view = call.view();
     if (view.node->op->aliases) {
-      outputs[0] = call.context.input(0).reshaped(inferred_output_shape(call, 0));
+      outputs[0] = call.input(0).reshaped(inferred_output_shape(call, 0));
       return;
     }
     for (size_t i = 0; i < view.outputs.size(); ++i) {
       const auto output = static_cast<int>(i);
       const Shape shape = output_shape(call, output);
-      outputs[i] = allocate_tensor(
-          memory_, {&view, output, call.context.run().run, view.outputs[i].dtype, &shape});
+      outputs[i] =
+          allocate_tensor(memory_, {&view, output, call.run().run, view.outputs[i].dtype, &shape});
     }
     auto kernel = std::make_shared<QueuedKernel>(call, memory_.scratch());
     queue_.put([this, kernel] {

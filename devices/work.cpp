@@ -31,8 +31,8 @@ int64_t program_flops(const Graph& program, const std::vector<Shape>& inputs) {
 
 WorkCount::WorkCount(const KernelCall& call)
     : node_(*call.view().node), program_(program_of(call.view())) {
-  for (int i = 0; i < call.context.input_count(); ++i) {
-    const Tensor& input = call.context.input(i);
+  for (int i = 0; i < call.input_count(); ++i) {
+    const Tensor& input = call.input(i);
     inputs_.push_back(input.shape());
     bytes_ += input.byte_size();
   }

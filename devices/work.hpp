@@ -16,7 +16,8 @@ struct KernelWork {
 
 // The nodes whose work the node of a view does; nullptr if it does only its own.
 inline const Graph* program_of(const NodeView& view) {
-  return view.state ? view.state->program() : nullptr;
+  const auto* shared = dynamic_cast<const ProgramState*>(view.state.get());
+  return shared ? &shared->program() : nullptr;
 }
 
 // Reads the inputs before the kernel runs, which may take one over, and the outputs after it.

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "gradients/function_parts.hpp"
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
 #include "ops/state/parameter_write.hpp"
 #include "ops/elementwise/type_list.hpp"
 #include "troupe/ops.hpp"
@@ -85,7 +87,7 @@ FreeValues free_values(const Graph& graph, const Reach& reach) {
       for (int32_t callee : called) {
         const std::set<Output> theirs = free[callee];
         for (const Output& value : theirs)
-          if (!graph.encloses(pattern, graph.node(value.node).frame))
+          if (!encloses(graph, pattern, graph.node(value.node).frame))
             more = free[pattern].insert(value).second || more;
       }
   }
@@ -102,7 +104,7 @@ void check_runs_alone(const Graph& graph, int32_t pattern, Origin at) {
                          describe(node),
                          ", which counts once a step; do that outside, with what it returns");
     for (int32_t before : node.control_inputs)
-      if (!graph.encloses(pattern, graph.node(before).frame) && before != pattern)
+      if (!encloses(graph, pattern, graph.node(before).frame) && before != pattern)
         throw bad_function("called", opener.name, at, "it calls itself, and in its body the ",
                            describe(node), " runs after the ", describe(graph.node(before)),
                            ", which is outside; read a value of that instead");
@@ -138,8 +140,8 @@ class Copies {
     for (int32_t pattern : patterns_)
       if (!copies_.count(pattern)) missing.push_back(pattern);
     for (int32_t pattern : missing) check_runs_alone(graph_, pattern, at_);
-    const auto away = graph_.open_frame(wanted);  // the scope's control inputs belong to the call
-    const auto outside = graph_.open_frame(-1);
+    const auto away = open_frame(graph_, wanted);  // the scope's control inputs belong to the call
+    const auto outside = open_frame(graph_, -1);
     for (int32_t pattern : missing) copies_[pattern] = open(pattern);
     for (int32_t pattern : missing) fill(pattern);
     return copies_.at(wanted);
@@ -181,7 +183,7 @@ class Copies {
   void fill(int32_t pattern) {
     const Node& copy = graph_.node(copies_.at(pattern));
     const auto scope = graph_.scope({.name = last_part(copy.name), .colocate_with = copy.name});
-    const auto frame = graph_.open_frame(copy.id);
+    const auto frame = open_frame(graph_, copy.id);
     const std::vector<Output> arguments = add_arguments(graph_, types_in(copy, "arguments"));
     const std::set<Output>& free = free_[pattern];
     const size_t declared = arguments.size() - free.size() - drawing_.count(pattern);
@@ -297,7 +299,7 @@ std::vector<Output> call_pattern(Graph& graph, const Node& pattern,
                                  Origin at) {
   const Reach reach = reach_of(graph, pattern.id);
   if (!reach.all_defined) {
-    if (!inside_pattern(graph, graph.frame()))
+    if (!inside_pattern(graph, current_frame(graph)))
       throw bad_function("called", pattern.name, at,
                          "it, or one that it calls, has no body yet; define() it "
                          "before it is called from outside of functions");

@@ -4,6 +4,8 @@
 #include <memory>
 
 #include "gradients/function_parts.hpp"
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
 #include "ops/state/parameter_write.hpp"
 #include "ops/random/random.hpp"
 #include "ops/elementwise/type_list.hpp"
@@ -65,7 +67,7 @@ struct BackwardOfCopy {
   std::vector<std::shared_ptr<const Values>> copies;
 
   std::vector<Output> operator()(Output output_gradient) const {
-    const auto route = graph->open_frame(graph->frame(), [this](Output value) {
+    const auto route = open_frame(*graph, current_frame(*graph), [this](Output value) {
       bool found = false;
       for (const auto& copy : copies)
         if (const auto known = copy->find(value); known != copy->end()) {
@@ -89,7 +91,7 @@ class BodyCopy {
         opener_(opener),
         arguments_(arguments),
         rules_(rules),
-        frame_(graph.frame()) {}
+        frame_(current_frame(graph)) {}
 
   std::vector<Output> run() {
     const Node* result = return_of(graph_, opener_.id);
@@ -120,7 +122,8 @@ class BodyCopy {
     if (kind == ControlKind::capture && node.frame == opener_.id)
       return stands_for(node, {resolve(node.inputs[0])});
     const auto like = graph_.scope(scope_of(node));
-    const auto frame = graph_.open_frame(node.frame == opener_.id ? frame_ : nodes_.at(node.frame));
+    const auto frame =
+        open_frame(graph_, node.frame == opener_.id ? frame_ : nodes_.at(node.frame));
     std::vector<Output> inputs;
     for (const Output& input : node.inputs) inputs.push_back(resolve(input));
     if (kind == ControlKind::call && rules_.call) {
@@ -137,12 +140,12 @@ class BodyCopy {
     nodes_[node.id] = id;
     for (int32_t i = 0; i < static_cast<int32_t>(node.outputs.size()); ++i)
       (*values_)[{&graph_, node.id, i}] = {&graph_, id, i};
-    if (const Graph::Backward* backward = graph_.backward(node.id)) go_back_alike(id, *backward);
+    if (const Backward* backward = backward_of(graph_, node.id)) go_back_alike(id, *backward);
   }
 
   const std::vector<Output>& path_around() {
     if (path_around_) return *path_around_;
-    const auto frame = graph_.open_frame(frame_);
+    const auto frame = open_frame(graph_, frame_);
     return path_around_.emplace(iteration_path(graph_));
   }
 
@@ -209,15 +212,15 @@ class BodyCopy {
                                   : random_key(graph_.node(copied->second));
   }
 
-  void go_back_alike(int32_t id, const Graph::Backward& backward) {
-    Graph::Backward alike;
+  void go_back_alike(int32_t id, const Backward& backward) {
+    Backward alike;
     for (const Output& input : backward.inputs) alike.inputs.push_back(resolve(input));
     const auto* copied = backward.build.target<BackwardOfCopy>();
     BackwardOfCopy build =
         copied ? *copied : BackwardOfCopy{&graph_, opener_.name, backward.build, {}};
     build.copies.push_back(values_);
     alike.build = std::move(build);
-    graph_.set_backward(id, std::move(alike));
+    set_backward(graph_, id, std::move(alike));
   }
 
   Graph& graph_;

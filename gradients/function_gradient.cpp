@@ -2,6 +2,8 @@
 // results, computes the body again, and goes back through it. If the body calls its function, the
 // gradient's body calls the gradient function, whose name is known before it has a body.
 #include "gradients/function_parts.hpp"
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
 #include "ops/elementwise/type_list.hpp"
 #include "troupe/ops.hpp"
 
@@ -31,7 +33,7 @@ int32_t find_gradient_function(const Graph& graph, const Node& function) {
 
 // Fills in the body, in the frame of `back`.
 void fill_in(Graph& graph, const Node& function, int32_t back) {
-  const auto frame = graph.open_frame(back);
+  const auto frame = open_frame(graph, back);
   const std::vector<TensorType> taken = types_in(function, "arguments");
   const std::vector<Output> arguments =
       add_arguments(graph, types_in(graph.node(back), "arguments"));
@@ -52,7 +54,7 @@ void fill_in(Graph& graph, const Node& function, int32_t back) {
   }
   x_gradients = gradients(ys, xs, y_gradients);
   for (size_t i = 0; i < xs.size(); ++i)
-    x_gradients[i] = graph.captured(x_gradients[i].defined() ? x_gradients[i] : zeros_for(xs[i]));
+    x_gradients[i] = captured(graph, x_gradients[i].defined() ? x_gradients[i] : zeros_for(xs[i]));
   graph.add({.op = "Return", .inputs = x_gradients});
 }
 
@@ -65,8 +67,8 @@ int32_t gradient_function(Graph& graph, int32_t opener) {
   const std::vector<TensorType> results = floating_of(arguments);
   for (const TensorType& type : floating_of(types_in(function, "results")))
     arguments.push_back(type);
-  const auto away = graph.open_frame(opener);  // the scope's control inputs belong to the call
-  const auto outside = graph.open_frame(-1);
+  const auto away = open_frame(graph, opener);  // the scope's control inputs belong to the call
+  const auto outside = open_frame(graph, -1);
   const auto anywhere = graph.scope({.device = ""});
   const auto like = graph.scope({.device = function.device,
                                  .replica = function.replica,

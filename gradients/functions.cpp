@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "gradients/function_parts.hpp"
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
 #include "ops/elementwise/type_list.hpp"
 #include "troupe/ops.hpp"
 
@@ -47,7 +49,7 @@ std::vector<Output> values_of(Graph& graph, const Node& opener, std::vector<Outp
                          .name = "has_run",
                          .control_inputs = {value.node}},
                         at);
-    value = graph.captured(value, at);
+    value = captured(graph, value, at);
   }
   return returned;
 }
@@ -95,7 +97,7 @@ void Function::define(const FunctionBody& body, Origin at) {
                                  .replica = opener.replica,
                                  .colocate_with = opener.colocate_with},
                                 at);
-  const auto frame = graph.open_frame(opener.id, {}, at);
+  const auto frame = open_frame(graph, opener.id, {}, at);
   const std::vector<Output> arguments = add_arguments(graph, types_in(opener, "arguments"));
   const std::vector<Output> values = values_of(graph, opener, body(arguments), at);
   const std::vector<TensorType> declared = types_in(opener, "results"), given = types_of(values);

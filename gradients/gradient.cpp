@@ -7,6 +7,8 @@
 
 #include "gradients/function_parts.hpp"
 #include "gradients/gradient_pass.hpp"
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
 #include "graph/prune.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
@@ -172,8 +174,8 @@ void GradientPass::go_back_control(const Node& node, const std::vector<Output>& 
       for (const Output& input : node.inputs) {
         if (!carries(input)) continue;
         const auto inside =
-            graph_.open_frame(frames_.of(graph_.node(input.node).frame), frames_.route());
-        contribute(input, graph_.captured(output_gradients[0]));
+            open_frame(graph_, frames_.of(graph_.node(input.node).frame), frames_.route());
+        contribute(input, captured(graph_, output_gradients[0]));
       }
       return;
     case ControlKind::capture: {
@@ -204,7 +206,7 @@ static std::vector<Output> differentiate(const std::vector<Output>& ys,
 }
 
 std::vector<Output> GradientPass::ask(const Node& node, std::vector<Output> output_gradients) {
-  if (const Graph::Backward* backward = graph_.backward(node.id))
+  if (const Backward* backward = backward_of(graph_, node.id))
     return backward->build(output_gradients[0]);
   const auto gradient = node.op->control == ControlKind::call ? call_gradient : node.op->gradient;
   if (gradient) {
@@ -218,7 +220,7 @@ std::vector<Output> GradientPass::ask(const Node& node, std::vector<Output> outp
 
 // A copy in another frame than its original, that of a backward loop, keeps its own gradient.
 int32_t GradientPass::stands_for(const Node& node) const {
-  const int32_t original = graph_.original(node.id);
+  const int32_t original = original_of(graph_, node.id);
   return graph_.node(original).frame == node.frame ? original : node.id;
 }
 

@@ -3,12 +3,14 @@
 // not, so it can be added to gradients from elsewhere.
 #include "gradients/gradient_frames.hpp"
 
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
 
-OnBehalf::OnBehalf(Graph& graph, const Node& node, int32_t frame, const Graph::Route& route)
+OnBehalf::OnBehalf(Graph& graph, const Node& node, int32_t frame, const FrameRoute& route)
     : cleared_(graph.scope({.name = "gradients/" + node.name,
                             .device = "",
                             .recompute = false,
@@ -17,7 +19,7 @@ OnBehalf::OnBehalf(Graph& graph, const Node& node, int32_t frame, const Graph::R
                               .replica = node.replica,
                               .colocate_with = node.colocate_with,
                               .origin = Origin{node.file.c_str(), node.line}})),
-      frame_(graph.open_frame(frame, route)) {}
+      frame_(open_frame(graph, frame, route)) {}
 
 Output zeros_of(Output x) {
   Graph& graph = *x.graph;
@@ -66,9 +68,9 @@ Output GradientFrames::leave(Output gradient, int32_t from, const Output& target
       if (opener.op->control != ControlKind::branch)
         throw Error(Errc::invalid_argument, "gradients() inside the ", describe(opener),
                     " wants xs that are inside, too; differentiate what it returns instead");
-      const auto untaken = graph_.open_frame(otherwise(from), route_);
-      const Output zeros = zeros_of(graph_.captured(target));
-      const auto outside = graph_.open_frame(around, route_);
+      const auto untaken = open_frame(graph_, otherwise(from), route_);
+      const Output zeros = zeros_of(captured(graph_, target));
+      const auto outside = open_frame(graph_, around, route_);
       gradient = graph_.add({.op = "Merge", .inputs = {gradient, zeros}});
     }
     from = opener.frame;

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "troupe/graph.hpp"
+#include "graph/frames.hpp"
 
 namespace troupe {
 
@@ -15,7 +15,7 @@ namespace troupe {
 // inputs.
 class OnBehalf {
  public:
-  OnBehalf(Graph& graph, const Node& node, int32_t frame, const Graph::Route& route);
+  OnBehalf(Graph& graph, const Node& node, int32_t frame, const FrameRoute& route);
 
  private:
   Graph::Scope cleared_;
@@ -35,8 +35,8 @@ class GradientFrames {
   // Puts gradients of values in any frame where `outer` puts them.
   void inherit(const GradientFrames& outer) { frames_ = outer.frames_; }
   // By the route, values of frames that do not enclose a gradient's own are read.
-  const Graph::Route& route() const { return route_; }
-  void set_route(Graph::Route route) { route_ = std::move(route); }
+  const FrameRoute& route() const { return route_; }
+  void set_route(FrameRoute route) { route_ = std::move(route); }
   // Moves `gradient` from the frame for gradients of values in `from` to that for gradients of
   // `target`, which is in a frame around `from`.
   Output leave(Output gradient, int32_t from, const Output& target);
@@ -48,7 +48,7 @@ class GradientFrames {
   Graph& graph_;
   std::map<int32_t, int32_t> frames_;   // forward frame -> frame of its gradients
   std::map<int32_t, int32_t> untaken_;  // frame -> a frame that runs when that one does not
-  Graph::Route route_;
+  FrameRoute route_;
 };
 
 Output zeros_of(Output x);

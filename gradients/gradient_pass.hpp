@@ -9,6 +9,7 @@
 #include "gradients/gradient_frames.hpp"
 #include "gradients/recompute.hpp"
 #include "gradients/saved_gradients.hpp"
+#include "graph/graph_state.hpp"
 #include "troupe/graph.hpp"
 
 namespace troupe {

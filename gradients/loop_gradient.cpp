@@ -9,6 +9,8 @@
 #include <memory>
 
 #include "gradients/gradient_pass.hpp"
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -19,7 +21,7 @@ namespace {
 // Maps values of the forward loop to values that the backward loop reads in their place.
 class StandIns {
  public:
-  StandIns(Graph& graph, const Node& repeat, GradientFrames& frames, Graph::Route elsewhere)
+  StandIns(Graph& graph, const Node& repeat, GradientFrames& frames, FrameRoute elsewhere)
       : graph_(graph),
         frames_(frames),
         elsewhere_(std::move(elsewhere)),
@@ -29,7 +31,7 @@ class StandIns {
 
   Output of(const Output& value) {
     const Node& node = graph_.node(value.node);
-    if (!graph_.encloses(loop_, node.frame)) return elsewhere_ ? elsewhere_(value) : value;
+    if (!encloses(graph_, loop_, node.frame)) return elsewhere_ ? elsewhere_(value) : value;
     if (node.op->control == ControlKind::capture) return of(node.inputs[0]);
     const auto known = known_.find(value);
     if (known != known_.end()) return known->second;
@@ -83,7 +85,7 @@ class StandIns {
 
   Graph& graph_;
   GradientFrames& frames_;
-  const Graph::Route elsewhere_;
+  const FrameRoute elsewhere_;
   const int32_t loop_, body_;
   const bool recompute_;
   Output number_;
@@ -138,9 +140,9 @@ LoopGradient::LoopGradient(Graph& graph, GradientPass& pass, const Node& repeat)
     const ControlKind kind = node->op->control;
     if (kind == ControlKind::capture && node->frame == opener_ && pass.carries(value))
       captured_.push_back(value);
-    if (kind == ControlKind::restore && graph.encloses(opener_, node->frame) &&
+    if (kind == ControlKind::restore && encloses(graph, opener_, node->frame) &&
         pass.carries(value) &&
-        !graph.encloses(opener_, graph.node(saved_for(graph, *node).node).frame))
+        !encloses(graph, opener_, graph.node(saved_for(graph, *node).node).frame))
       restored_.push_back(value);
   }
 }
@@ -151,7 +153,7 @@ std::vector<Output> LoopGradient::go_back_once(GradientPass& inner,
                                                const std::vector<Output>& variables) const {
   for (size_t k = 0; k < active_.size(); ++k)
     if (const Output next = repeat_.inputs[count_ + active_[k]]; inner.carries(next))
-      inner.contribute(next, graph_.captured(variables[1 + k]));
+      inner.contribute(next, captured(graph_, variables[1 + k]));
   for (const auto& [value, save] : inner.saved().of(opener_)) {
     const Node& node = graph_.node(value.node);
     const OnBehalf place(graph_, node, inner.frames().of(node.frame), inner.frames().route());
@@ -169,7 +171,7 @@ std::vector<Output> LoopGradient::go_back_once(GradientPass& inner,
   for (size_t i : active_) {
     const Output gradient = inner.total(repeat_.inputs[i]);
     next.push_back(gradient.defined() ? gradient
-                                      : zeros_of(graph_.captured(variables[1 + next.size()])));
+                                      : zeros_of(captured(graph_, variables[1 + next.size()])));
   }
   for (const Output& value : captured_) {
     const Output sum = variables[1 + next.size()], more = inner.total(value);
@@ -192,28 +194,28 @@ void LoopGradient::go_back(const std::vector<Output>& output_gradients) {
   for (size_t i : active_) {
     const Output result{&graph_, repeat_.id, static_cast<int32_t>(i)};
     initial.push_back(output_gradients[i].defined() ? output_gradients[i]
-                                                    : zeros_of(graph_.captured(result)));
+                                                    : zeros_of(captured(graph_, result)));
     shapes.push_back(result.shape());
     xs.push_back(repeat_.inputs[i]);
   }
   for (const Output& value : captured_) {
-    initial.push_back(zeros_of(graph_.captured(graph_.node(value.node).inputs[0])));
+    initial.push_back(zeros_of(captured(graph_, graph_.node(value.node).inputs[0])));
     shapes.push_back(value.shape());
   }
-  for (Output& value : initial) value = graph_.captured(value);
+  for (Output& value : initial) value = captured(graph_, value);
   GradientPass inner(graph_, xs);
   inner.inherit(pass_);
   StandIns stand_ins(graph_, repeat_, inner.frames(), pass_.frames().route());
-  const Graph::Route route = [&](const Output& value) { return stand_ins.of(value); };
+  const FrameRoute route = [&](const Output& value) { return stand_ins.of(value); };
   inner.frames().set_route(route);
   const auto left_any = [&](const std::vector<Output>& v) {
     return greater(v[0], fill(graph_, {}, 0, DType::i64));
   };
   const auto body = [&](const std::vector<Output>& v) {
-    const int32_t here = graph_.frame();
+    const int32_t here = current_frame(graph_);
     inner.frames().map(opener_, here);
     inner.frames().map(body_, here);
-    const auto frame = graph_.open_frame(here, route);
+    const auto frame = open_frame(graph_, here, route);
     const Output number = v[0] - 1;
     stand_ins.set_number(number);
     std::vector<Output> next = go_back_once(inner, v);

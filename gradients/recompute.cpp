@@ -10,6 +10,8 @@
 
 #include "graph/flops.hpp"
 #include "gradients/gradient_pass.hpp"
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
 #include "graph/prune.hpp"
 #include "troupe/op.hpp"
 
@@ -33,11 +35,11 @@ Graph::Scope recompute(Graph& graph, std::string name, Origin at) {
 bool Recomputation::repeats(const Node& node, int32_t scope) const {
   return node.op->control == ControlKind::none && !node.outputs.empty() && !is_constant(node) &&
          (!node.op->stateful || is_random(node)) &&
-         node.frame == graph_.recompute_scopes()[static_cast<size_t>(scope)].frame;
+         node.frame == graph_.state().recompute_scopes[static_cast<size_t>(scope)].frame;
 }
 
 const Node& Recomputation::again(const Node& node, const std::vector<Output>& arrived,
-                                 const Graph::Route& route) {
+                                 const FrameRoute& route) {
   if (node.recompute < 0) return node;
   const Copies& copies = copies_of(node.recompute, arrived, route);
   const auto it = copies.find(node.id);
@@ -46,11 +48,11 @@ const Node& Recomputation::again(const Node& node, const std::vector<Output>& ar
 
 const Recomputation::Copies& Recomputation::copies_of(int32_t scope,
                                                       const std::vector<Output>& arrived,
-                                                      const Graph::Route& route) {
+                                                      const FrameRoute& route) {
   const auto [known, fresh] = copies_.try_emplace(scope);
   if (!fresh) return known->second;
   // A copy, as the list of scopes may grow meanwhile.
-  const Graph::RecomputeScope what = graph_.recompute_scopes()[static_cast<size_t>(scope)];
+  const RecomputeScope what = graph_.state().recompute_scopes[static_cast<size_t>(scope)];
   if (what.parent >= 0) copies_of(what.parent, arrived, route);
   for (int32_t id : what.nodes)
     if (const Node& node = graph_.node(id); repeats(node, scope)) copy(node, scope, arrived, route);
@@ -58,7 +60,7 @@ const Recomputation::Copies& Recomputation::copies_of(int32_t scope,
 }
 
 void Recomputation::copy(const Node& node, int32_t scope, const std::vector<Output>& arrived,
-                         const Graph::Route& route) {
+                         const FrameRoute& route) {
   const OnBehalf place(graph_, node, frames_.of(node.frame), route);
   Copies& copies = copies_.at(scope);
   std::vector<Output> inputs;
@@ -78,7 +80,7 @@ void Recomputation::copy(const Node& node, int32_t scope, const std::vector<Outp
                                   .attrs = std::move(attrs),
                                   .name = "again",
                                   .control_inputs = std::move(before)});
-  graph_.set_original(made.node, node.id);
+  set_original(graph_, made.node, node.id);
   copies[node.id] = made.node;
 }
 
@@ -90,8 +92,9 @@ Output Recomputation::outside(const Output& value, const Node& reader, int32_t s
   const auto [known, fresh] = gates_.try_emplace({scope, value});
   if (!fresh) return known->second;
   Output around = value;
-  for (int32_t s = graph_.recompute_scopes()[static_cast<size_t>(scope)].parent;
-       s >= 0 && around == value; s = graph_.recompute_scopes()[static_cast<size_t>(s)].parent)
+  for (int32_t s = graph_.state().recompute_scopes[static_cast<size_t>(scope)].parent;
+       s >= 0 && around == value;
+       s = graph_.state().recompute_scopes[static_cast<size_t>(s)].parent)
     if (const auto it = copies_.at(s).find(value.node); it != copies_.at(s).end())
       around.node = it->second;
   known->second = graph_.add({.op = "Identity",
@@ -105,12 +108,13 @@ std::vector<int32_t> Recomputation::controls(const Node& node,
                                              const std::vector<Output>& arrived) const {
   std::vector<int32_t> out;
   for (const Output& gradient : arrived)
-    if (gradient.defined() && graph_.encloses(graph_.node(gradient.node).frame, graph_.frame()))
+    if (gradient.defined() &&
+        encloses(graph_, graph_.node(gradient.node).frame, current_frame(graph_)))
       out.push_back(gradient.node);
   for (const Output& end : ends_) {
     const Node& y = graph_.node(end.node);
     if (y.device == node.device && y.replica == node.replica &&
-        graph_.encloses(y.frame, graph_.frame()))
+        encloses(graph_, y.frame, current_frame(graph_)))
       out.push_back(y.id);
   }
   return out;
@@ -136,21 +140,21 @@ class Account {
       const Node& node = graph.node(id);
       const bool copy = is_copy(id);
       for (const Output& input : node.inputs) {
-        const int32_t from = graph.original(input.node);
+        const int32_t from = original_of(graph, input.node);
         if (from != input.node && !copy) read_again_.insert({input.graph, from, input.index});
         if (from == input.node && copy) kept_.insert(source(input));
       }
     }
   }
 
-  RecomputedScope of(const Graph::RecomputeScope& scope) const {
+  RecomputedScope of(const RecomputeScope& scope) const {
     const auto in_scope = [&](int32_t id) {
       return std::binary_search(scope.nodes.begin(), scope.nodes.end(), id);
     };
     RecomputedScope out{.name = scope.name};
     std::set<Output> reads;
     for (int32_t id : ids_) {
-      if (!is_copy(id) || !in_scope(graph_.original(id))) continue;
+      if (!is_copy(id) || !in_scope(original_of(graph_, id))) continue;
       const Node& node = graph_.node(id);
       ++out.nodes;
       out.flops += static_cast<double>(known_flops(node));
@@ -167,7 +171,7 @@ class Account {
   }
 
  private:
-  bool is_copy(int32_t id) const { return graph_.original(id) != id; }
+  bool is_copy(int32_t id) const { return original_of(graph_, id) != id; }
   // The value that owns the elements, not one that only aliases them or waits for a gradient.
   Output source(Output value) const {
     while (!is_copy(value.node) && graph_.node(value.node).op->aliases)
@@ -193,7 +197,7 @@ std::vector<RecomputedScope> recomputed(const Graph& graph, const std::vector<Ou
   const std::vector<int32_t> ids = prune(graph, fetches, feeds);
   const Account account(graph, ids);
   std::vector<RecomputedScope> out;
-  for (const Graph::RecomputeScope& scope : graph.recompute_scopes())
+  for (const RecomputeScope& scope : graph.state().recompute_scopes)
     if (RecomputedScope one = account.of(scope); one.nodes > 0) out.push_back(std::move(one));
   return out;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/graph_state.hpp"
 #include "troupe/graph.hpp"
 
 namespace troupe {
@@ -23,16 +24,15 @@ class Recomputation {
   // `node` as its gradient is to read it: its copy, which reads copies of its inputs; or itself if
   // it is not computed again. The copies of a scope are made when the first gradient arrives there,
   // and run after `arrived`.
-  const Node& again(const Node& node, const std::vector<Output>& arrived,
-                    const Graph::Route& route);
+  const Node& again(const Node& node, const std::vector<Output>& arrived, const FrameRoute& route);
 
  private:
   using Copies = std::unordered_map<int32_t, int32_t>;  // node -> copy
   bool repeats(const Node& node, int32_t scope) const;
   const Copies& copies_of(int32_t scope, const std::vector<Output>& arrived,
-                          const Graph::Route& route);
+                          const FrameRoute& route);
   void copy(const Node& node, int32_t scope, const std::vector<Output>& arrived,
-            const Graph::Route& route);
+            const FrameRoute& route);
   Output outside(const Output& value, const Node& reader, int32_t scope,
                  const std::vector<Output>& arrived);
   std::vector<int32_t> controls(const Node& node, const std::vector<Output>& arrived) const;

@@ -1,4 +1,5 @@
 // rows_of, gathered_rows_of: find the (indices, values) of a gradient that comes only from gathers.
+#include "gradients/row_gradient.hpp"
 #include "graph/base/refuse.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"

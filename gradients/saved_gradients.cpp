@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -55,7 +57,7 @@ void SavedGradients::keep(const Node& restore, const Output& gradient) {
 
 bool SavedGradients::any_inside(int32_t loop) const {
   return std::any_of(kept_.begin(), kept_.end(), [&](const auto& one) {
-    return graph_.encloses(loop, graph_.node(one.first.node).frame);
+    return encloses(graph_, loop, graph_.node(one.first.node).frame);
   });
 }
 
@@ -85,13 +87,13 @@ Output SavedGradients::restored(int32_t save) const {
 
 std::vector<int32_t> SavedGradients::before(int32_t loop) const {
   std::vector<int32_t> ids;
-  const int32_t around = innermost_loop(graph_, graph_.frame());
+  const int32_t around = innermost_loop(graph_, current_frame(graph_));
   for (const auto& [value, save] : kept_) {
-    if (!graph_.encloses(loop, graph_.node(value.node).frame)) continue;
+    if (!encloses(graph_, loop, graph_.node(value.node).frame)) continue;
     const int32_t saved_by = loop_inside(graph_, around, graph_.node(save).frame);
     if (saved_by < 0) continue;  // from another iteration of the loop around both, which runs later
     const Node& repeat = repeat_of(graph_, saved_by);
-    TROUPE_CHECK(graph_.encloses(repeat.frame, graph_.frame()), "the ", describe(repeat),
+    TROUPE_CHECK(encloses(graph_, repeat.frame, current_frame(graph_)), "the ", describe(repeat),
                  " is in another branch than the loop that restores its gradients");
     ids.push_back(repeat.id);
   }

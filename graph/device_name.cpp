@@ -1,10 +1,10 @@
 // Device names: reading, writing and comparing them. Plain functions of text.
-#include "troupe/device.hpp"
 
 #include <algorithm>
 #include <charconv>
 
 #include "graph/base/words.hpp"
+#include "graph/device_name.hpp"
 
 namespace troupe {
 namespace {

@@ -2,10 +2,12 @@
 // enters through a Capture node in each frame on its way; it leaves only through a merge or a loop.
 #include <algorithm>
 #include <map>
+#include <deque>
 #include <tuple>
 
 #include "graph/made_nodes.hpp"
-#include "graph/open_scope.hpp"
+#include "graph/op.hpp"
+#include "graph/frames.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -45,69 +47,28 @@ void check_restore(const Graph& graph, const Node& node) {
     throw bad_node(node, "is ", node.outputs[0], ", but the ", describe(*save), " keeps ", kept);
 }
 
-}  // namespace
-
-bool Graph::encloses(int32_t outer, int32_t inner) const {
-  while (inner >= 0 && inner != outer) inner = node(inner).frame;
-  return inner == outer || outer < 0;
-}
-
-int32_t Graph::frame() const { return scopes_.back().frame; }
-
-Graph::Scope Graph::open_frame(int32_t opener, Route elsewhere, Origin at) {
-  const std::string called =
-      *at.file ? detail::concat("open_frame() called at ", at.file, ":", at.line, ": ") : "";
-  if (opener >= 0 && !opens_frame(node(opener)))
-    throw Error(Errc::invalid_argument, called, "the ", describe(node(opener)),
-                " opens no frame; name a branch, a loop or a function");
-  int depth = 0;
-  for (int32_t around = opener; around >= 0; around = node(around).frame) ++depth;
-  if (depth > kDepthMax)
-    throw Error(Errc::invalid_argument, called, "the ", describe(node(opener)), " is inside ",
-                depth - 1, " branches and loops, and the most is ", kDepthMax - 1,
-                "; write a loop instead of nesting them");
-  OpenScope inner = scopes_.back();
-  // Nodes that must run before all nodes of the scope run before the opener of a frame in it.
-  if (opener >= 0 && opener != inner.frame) inner.control_inputs.clear();
-  std::erase_if(inner.control_inputs,
-                [&](int32_t id) { return !encloses(node(id).frame, opener); });
-  inner.frame = opener;
-  if (elsewhere) inner.elsewhere = std::move(elsewhere);
-  if (!inner.captured) inner.captured = std::make_shared<OpenScope::Captured>();
-  scopes_.push_back(std::move(inner));
-  return Scope(this);
-}
-
-Output Graph::captured(Output value, Origin at) {
-  if (!value.defined() || value.graph != this) return value;  // its reader will refuse it
-  Node reader;
-  reader.name = "captured()";
-  reader.file = at.file;
-  reader.line = at.line;
-  return enter(value, frame(), reader, at);
-}
-
 // Throws: Error(invalid_argument) for a value that cannot be read in `frame`.
-void Graph::check_reach(const Output& value, int32_t frame, const Node& reader) const {
-  const int32_t from = node(value.node).frame;
-  if (encloses(from, frame) || scopes_.back().elsewhere) return;
-  throw bad_node(reader, "reads the ", describe(node(value.node)), ", which is inside the ",
-                 describe(node(from)),
+void check_reach(const Graph& graph, const Output& value, int32_t frame, const Node& reader) {
+  const int32_t from = graph.node(value.node).frame;
+  if (encloses(graph, from, frame) || graph.state().scopes.back().elsewhere) return;
+  throw bad_node(reader, "reads the ", describe(graph.node(value.node)), ", which is inside the ",
+                 describe(graph.node(from)),
                  "; return it from the branch or the body, and read what the cond, the loop or the "
                  "call returns");
 }
 
 // `value` as nodes of `frame` read it.
-Output Graph::enter(Output value, int32_t frame, const Node& reader, Origin at) {
-  const int32_t from = node(value.node).frame;
+Output enter(Graph& graph, Output value, int32_t frame, const Node& reader, Origin at) {
+  std::deque<OpenScope>& scopes = graph.state().scopes;
+  const int32_t from = graph.node(value.node).frame;
   if (from == frame) return value;
-  check_reach(value, frame, reader);
-  if (!encloses(from, frame)) {
-    const Route route = scopes_.back().elsewhere;
-    return enter(route(value), frame, reader, at);
+  check_reach(graph, value, frame, reader);
+  if (!encloses(graph, from, frame)) {
+    const FrameRoute route = scopes.back().elsewhere;
+    return enter(graph, route(value), frame, reader, at);
   }
-  value = enter(value, node(frame).frame, reader, at);
-  const OpenScope& scope = scopes_.back();
+  value = enter(graph, value, graph.node(frame).frame, reader, at);
+  const OpenScope& scope = scopes.back();
   const std::tuple key(frame, value, to_string(scope.device) + " " + scope.colocate_with);
   const auto captured = scope.captured;
   if (captured)
@@ -115,23 +76,64 @@ Output Graph::enter(Output value, int32_t frame, const Node& reader, Origin at) 
   OpenScope inner = scope;
   inner.frame = frame;
   inner.control_inputs.clear();
-  scopes_.push_back(std::move(inner));
-  const Scope closes(this);
-  const Output inside = add(capture_node(value), at);
+  scopes.push_back(std::move(inner));
+  const Graph::Scope closes(graph.state());
+  const Output inside = graph.add(capture_node(value), at);
   if (captured) captured->emplace(key, inside);
   return inside;
 }
 
-// Makes a new node read its inputs inside its frame, and run after the opener if nothing else ties
-// it to the frame.
-void Graph::enter_frame(Node& node, Origin at) {
+}  // namespace
+
+bool encloses(const Graph& graph, int32_t outer, int32_t inner) {
+  while (inner >= 0 && inner != outer) inner = graph.node(inner).frame;
+  return inner == outer || outer < 0;
+}
+
+int32_t current_frame(const Graph& graph) { return graph.state().scopes.back().frame; }
+
+Graph::Scope open_frame(Graph& graph, int32_t opener, FrameRoute elsewhere, Origin at) {
+  const std::string called =
+      *at.file ? detail::concat("open_frame() called at ", at.file, ":", at.line, ": ") : "";
+  if (opener >= 0 && !opens_frame(graph.node(opener)))
+    throw Error(Errc::invalid_argument, called, "the ", describe(graph.node(opener)),
+                " opens no frame; name a branch, a loop or a function");
+  int depth = 0;
+  for (int32_t around = opener; around >= 0; around = graph.node(around).frame) ++depth;
+  if (depth > kDepthMax)
+    throw Error(Errc::invalid_argument, called, "the ", describe(graph.node(opener)), " is inside ",
+                depth - 1, " branches and loops, and the most is ", kDepthMax - 1,
+                "; write a loop instead of nesting them");
+  std::deque<OpenScope>& scopes = graph.state().scopes;
+  OpenScope inner = scopes.back();
+  // Nodes that must run before all nodes of the scope run before the opener of a frame in it.
+  if (opener >= 0 && opener != inner.frame) inner.control_inputs.clear();
+  std::erase_if(inner.control_inputs,
+                [&](int32_t id) { return !encloses(graph, graph.node(id).frame, opener); });
+  inner.frame = opener;
+  if (elsewhere) inner.elsewhere = std::move(elsewhere);
+  if (!inner.captured) inner.captured = std::make_shared<OpenScope::Captured>();
+  scopes.push_back(std::move(inner));
+  return Graph::Scope(graph.state());
+}
+
+Output captured(Graph& graph, Output value, Origin at) {
+  if (!value.defined() || value.graph != &graph) return value;  // its reader will refuse it
+  Node reader;
+  reader.name = "captured()";
+  reader.file = at.file;
+  reader.line = at.line;
+  return enter(graph, value, current_frame(graph), reader, at);
+}
+
+void enter_frame(Graph& graph, Node& node, Origin at) {
   const ControlKind kind = node.op->control;
-  const auto frame_of = [&](const Output& value) { return this->node(value.node).frame; };
-  const auto inside = [&](int32_t id) { return id >= 0 && this->node(id).frame == node.frame; };
+  const auto frame_of = [&](const Output& value) { return graph.node(value.node).frame; };
+  const auto inside = [&](int32_t id) { return id >= 0 && graph.node(id).frame == node.frame; };
   const bool enters = kind == ControlKind::capture || kind == ControlKind::variable;
   if (enters && node.frame < 0)
     throw bad_node(node, "is in no frame; open one, where it brings its input to");
-  const int32_t reads = enters ? this->node(node.frame).frame : node.frame;
+  const int32_t reads = enters ? graph.node(node.frame).frame : node.frame;
   const size_t variables = node.inputs.size() / 2;
   // Inputs that leave a frame here; all others are read inside the node's own.
   const auto leaves = [&](size_t i) {
@@ -139,22 +141,22 @@ void Graph::enter_frame(Node& node, Origin at) {
     if (kind == ControlKind::merge) return inside(from);
     if (kind != ControlKind::repeat) return false;
     const bool next = i >= variables;
-    if (from >= 0 && (next ? inside(this->node(from).frame) : inside(from))) return true;
+    if (from >= 0 && (next ? inside(graph.node(from).frame) : inside(from))) return true;
     throw bad_node(
-        node, "its input ", i, ", the ", describe(this->node(node.inputs[i].node)),
+        node, "its input ", i, ", the ", describe(graph.node(node.inputs[i].node)),
         next ? ", is no value of a branch of its loop" : ", is no variable of a loop beside it");
   };
   for (size_t i = 0; i < node.inputs.size(); ++i)  // checks all before anything is captured
-    if (!leaves(i)) check_reach(node.inputs[i], reads, node);
+    if (!leaves(i)) check_reach(graph, node.inputs[i], reads, node);
   const bool free = kind == ControlKind::restore;  // it runs after a save of another frame
-  if (free) check_restore(*this, node);
+  if (free) check_restore(graph, node);
   for (int32_t id : node.control_inputs)
-    if (!free && !encloses(this->node(id).frame, node.frame))
-      throw bad_node(node, "is to run after the ", describe(this->node(id)),
-                     ", which is inside the ", describe(this->node(this->node(id).frame)),
+    if (!free && !encloses(graph, graph.node(id).frame, node.frame))
+      throw bad_node(node, "is to run after the ", describe(graph.node(id)),
+                     ", which is inside the ", describe(graph.node(graph.node(id).frame)),
                      "; return something that runs after it from there");
   for (size_t i = 0; i < node.inputs.size(); ++i)
-    if (!leaves(i)) node.inputs[i] = enter(node.inputs[i], reads, node, at);
+    if (!leaves(i)) node.inputs[i] = enter(graph, node.inputs[i], reads, node, at);
   if (node.frame < 0 || (!node.inputs.empty() && !enters)) return;
   if (std::find(node.control_inputs.begin(), node.control_inputs.end(), node.frame) ==
       node.control_inputs.end())

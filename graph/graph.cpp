@@ -8,9 +8,9 @@
 #include <unordered_set>
 
 #include "graph/attr_text.hpp"
-#include "graph/open_scope.hpp"
 #include "graph/base/words.hpp"
 #include "graph/op_properties.hpp"
+#include "graph/frames.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -231,6 +231,18 @@ void append_once(std::vector<int32_t>& list, const std::vector<int32_t>& more) {
     if (there.insert(id).second) list.push_back(id);
 }
 
+std::string unique_name(GraphState& state, std::string_view wanted) {
+  std::string name(wanted);
+  if (!state.by_name.count(name)) return name;
+  int64_t& taken = state.next_suffix[name];  // a lower bound: the node may still fail its checks
+  int64_t suffix = taken;
+  do {
+    name = detail::concat(wanted, "_", ++suffix);
+  } while (state.by_name.count(name));
+  taken = suffix - 1;
+  return name;
+}
+
 }  // namespace
 
 std::string to_string(const Attr& attr) {
@@ -276,9 +288,11 @@ const std::string& Output::name() const {
   return graph->node(node).name;
 }
 
-Graph::Graph(std::shared_ptr<const Registry> registry) : registry_(std::move(registry)) {
+Graph::Graph(std::shared_ptr<const Registry> registry)
+    : registry_(std::move(registry)),
+      state_(std::make_unique<GraphState>()),
+      nodes_(state_->nodes) {
   TROUPE_CHECK(registry_, "a graph needs a registry");
-  scopes_.emplace_back();
 }
 Graph::~Graph() = default;
 
@@ -288,7 +302,7 @@ void Graph::refuse_node(int32_t id) const {
 }
 
 Output Graph::add(NodeSpec spec, Origin at) {
-  const OpenScope& scope = scopes_.back();
+  const OpenScope& scope = state_->scopes.back();
   auto node = std::make_unique<Node>();
   node->frame = scope.frame;
   node->recompute = scope.recompute;
@@ -302,8 +316,8 @@ Output Graph::add(NodeSpec spec, Origin at) {
   }
   if (!spec.name.empty() && !is_good_name(spec.name))
     throw Error(Errc::invalid_argument, bad_name(spec.name, "the " + describe(*node)));
-  if (scope.compute != DType::none) cast_inputs(*node->op, spec.inputs, at);
-  node->name = unique_name(node->name);
+  if (scope.compute != DType::none) cast_inputs(*this, *node->op, spec.inputs, at);
+  node->name = unique_name(*state_, node->name);
   node->inputs = std::move(spec.inputs);
   node->attrs = std::move(spec.attrs);
   node->control_inputs = scope.control_inputs;
@@ -314,43 +328,20 @@ Output Graph::add(NodeSpec spec, Origin at) {
   check_inputs(*this, *node);
   check_attrs(*node);
   infer_outputs(*node);
-  enter_frame(*node, at);
+  enter_frame(*this, *node, at);
 
   node->id = static_cast<int32_t>(nodes_.size());
-  by_name_.emplace(node->name, node->id);
-  for (int32_t s = node->recompute; s >= 0; s = recompute_scopes_[static_cast<size_t>(s)].parent)
-    recompute_scopes_[static_cast<size_t>(s)].nodes.push_back(node->id);
-  nodes_.push_back(std::move(node));
+  state_->by_name.emplace(node->name, node->id);
+  auto& again = state_->recompute_scopes;
+  for (int32_t s = node->recompute; s >= 0; s = again[static_cast<size_t>(s)].parent)
+    again[static_cast<size_t>(s)].nodes.push_back(node->id);
+  state_->nodes.push_back(std::move(node));
   return {this, nodes_.back()->id, 0};
 }
 
-std::unique_ptr<Graph> Graph::copy(const std::vector<int32_t>& ids) const {
-  auto out = std::make_unique<Graph>(registry_);
-  std::vector<int32_t> number(nodes_.size(), -1);
-  const auto moved = [&](int32_t id) {
-    const int32_t to = number[static_cast<size_t>(id)];
-    TROUPE_CHECK(to >= 0, "the ", describe(node(id)), " is read, but not copied");
-    return to;
-  };
-  for (int32_t id : ids) {
-    auto node = std::make_unique<Node>(this->node(id));
-    node->id = static_cast<int32_t>(out->nodes_.size());
-    for (Output& input : node->inputs) input = {out.get(), moved(input.node), input.index};
-    for (int32_t& before : node->control_inputs) before = moved(before);
-    if (node->frame >= 0) node->frame = moved(node->frame);
-    node->recompute = -1;
-    number[static_cast<size_t>(id)] = node->id;
-    out->nodes_.push_back(std::move(node));
-  }
-  for (const auto& [name, id] : by_name_)
-    if (const int32_t to = number[static_cast<size_t>(id)]; to >= 0)
-      out->by_name_.emplace_hint(out->by_name_.end(), name, to);
-  return out;
-}
-
 const Node* Graph::find(std::string_view name) const {
-  const auto it = by_name_.find(name);
-  return it == by_name_.end() ? nullptr : nodes_[static_cast<size_t>(it->second)].get();
+  const auto it = state_->by_name.find(name);
+  return it == state_->by_name.end() ? nullptr : nodes_[static_cast<size_t>(it->second)].get();
 }
 
 Output Graph::output(std::string_view name_and_index, Origin at) const {
@@ -365,7 +356,8 @@ Output Graph::output(std::string_view name_and_index, Origin at) const {
                   "\" is no output; write a node's name, or name:index");
   }
   const Node* node = find(name);
-  if (!node) throw Error(Errc::invalid_argument, called("output", at), no_node(name, by_name_));
+  if (!node)
+    throw Error(Errc::invalid_argument, called("output", at), no_node(name, state_->by_name));
   // Index 0 names a node without outputs.
   const int32_t count = static_cast<int32_t>(std::max<size_t>(1, node->outputs.size()));
   if (index < 0 || index >= count)
@@ -378,7 +370,7 @@ Graph::Scope Graph::scope(ScopeSpec spec, Origin at) {
   const auto refuse = [&](const auto&... parts) {
     return Error(Errc::invalid_argument, called("scope", at), detail::concat(parts...));
   };
-  OpenScope inner = scopes_.back();
+  OpenScope inner = state_->scopes.back();
   if (!spec.name.empty()) {
     if (!is_good_name(spec.name)) throw refuse(bad_name(spec.name, "a scope"));
     inner.prefix += spec.name + "/";
@@ -397,7 +389,7 @@ Graph::Scope Graph::scope(ScopeSpec spec, Origin at) {
   }
   if (spec.colocate_with) {
     if (!spec.colocate_with->empty() && !find(*spec.colocate_with))
-      throw refuse(no_node(*spec.colocate_with, by_name_));
+      throw refuse(no_node(*spec.colocate_with, state_->by_name));
     inner.colocate_with = *spec.colocate_with;
   }
   for (int32_t id : spec.control_inputs)
@@ -413,67 +405,79 @@ Graph::Scope Graph::scope(ScopeSpec spec, Origin at) {
   if (spec.recompute) inner.recompute = -1;
   if (spec.recompute.value_or(false)) {
     const std::string& prefix = inner.prefix;
-    inner.recompute = static_cast<int32_t>(recompute_scopes_.size());
-    recompute_scopes_.push_back({.name = prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1),
-                                 .parent = scopes_.back().recompute,
-                                 .frame = inner.frame});
+    inner.recompute = static_cast<int32_t>(state_->recompute_scopes.size());
+    state_->recompute_scopes.push_back(
+        {.name = prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1),
+         .parent = state_->scopes.back().recompute,
+         .frame = inner.frame});
   }
   if (spec.compute) {
     if (*spec.compute != DType::none && *spec.compute != DType::f32 && !is_half(*spec.compute))
       throw refuse("products are computed in bf16, f16 or f32, got ", *spec.compute);
     inner.compute = is_half(*spec.compute) ? *spec.compute : DType::none;
   }
-  scopes_.push_back(std::move(inner));
-  return Scope(this);
+  state_->scopes.push_back(std::move(inner));
+  return Scope(*state_);
 }
 
 Graph::Scope::~Scope() {
-  if (graph_) graph_->scopes_.pop_back();
+  if (state_) state_->scopes.pop_back();
 }
 
-int64_t Graph::replica() const { return scopes_.back().replica; }
+int64_t Graph::replica() const { return state_->scopes.back().replica; }
 
-DType Graph::compute() const { return scopes_.back().compute; }
+std::string Graph::device() const { return to_string(state_->scopes.back().device); }
 
-std::string Graph::device() const { return to_string(scopes_.back().device); }
+std::unique_ptr<Graph> copy_of(const Graph& graph, const std::vector<int32_t>& ids) {
+  auto out = std::make_unique<Graph>(graph.shared_registry());
+  GraphState& made = out->state();
+  std::vector<int32_t> number(graph.nodes().size(), -1);
+  const auto moved = [&](int32_t id) {
+    const int32_t to = number[static_cast<size_t>(id)];
+    TROUPE_CHECK(to >= 0, "the ", describe(graph.node(id)), " is read, but not copied");
+    return to;
+  };
+  for (int32_t id : ids) {
+    auto node = std::make_unique<Node>(graph.node(id));
+    node->id = static_cast<int32_t>(made.nodes.size());
+    for (Output& input : node->inputs) input = {out.get(), moved(input.node), input.index};
+    for (int32_t& before : node->control_inputs) before = moved(before);
+    if (node->frame >= 0) node->frame = moved(node->frame);
+    node->recompute = -1;
+    number[static_cast<size_t>(id)] = node->id;
+    made.nodes.push_back(std::move(node));
+  }
+  for (const auto& [name, id] : graph.state().by_name)
+    if (const int32_t to = number[static_cast<size_t>(id)]; to >= 0)
+      made.by_name.emplace_hint(made.by_name.end(), name, to);
+  return out;
+}
 
-void Graph::set_backward(int32_t node, Backward backward) {
-  TROUPE_CHECK(node >= 0 && node < static_cast<int32_t>(nodes_.size()) &&
-                   this->node(node).outputs.size() == 1,
+void set_backward(Graph& graph, int32_t node, Backward backward) {
+  TROUPE_CHECK(node >= 0 && node < static_cast<int32_t>(graph.nodes().size()) &&
+                   graph.node(node).outputs.size() == 1,
                "node number ", node, " cannot have a backward function");
   for (const Output& input : backward.inputs)  // gradients() visits nodes in falling order of ids
-    TROUPE_CHECK(input.graph == this && input.node < node,
+    TROUPE_CHECK(input.graph == &graph && input.node < node,
                  "a backward function reaches back to earlier nodes only");
-  backwards_[node] = std::move(backward);
+  graph.state().backwards[node] = std::move(backward);
 }
 
-const Graph::Backward* Graph::backward(int32_t node) const {
-  const auto it = backwards_.find(node);
-  return it == backwards_.end() ? nullptr : &it->second;
+const Backward* backward_of(const Graph& graph, int32_t node) {
+  const auto it = graph.state().backwards.find(node);
+  return it == graph.state().backwards.end() ? nullptr : &it->second;
 }
 
-int32_t Graph::original(int32_t node) const {
-  const auto it = originals_.find(node);
-  return it == originals_.end() ? node : it->second;
+int32_t original_of(const Graph& graph, int32_t node) {
+  const auto it = graph.state().originals.find(node);
+  return it == graph.state().originals.end() ? node : it->second;
 }
 
-void Graph::set_original(int32_t copy, int32_t original) {
-  TROUPE_CHECK(original < copy && node(copy).outputs == node(original).outputs, "the ",
-               describe(node(copy)), " computes something else than the ",
-               describe(node(original)));
-  originals_[copy] = original;
-}
-
-std::string Graph::unique_name(std::string_view wanted) {
-  std::string name(wanted);
-  if (!by_name_.count(name)) return name;
-  int64_t& taken = next_suffix_[name];  // a lower bound: the node may still fail its checks
-  int64_t suffix = taken;
-  do {
-    name = detail::concat(wanted, "_", ++suffix);
-  } while (by_name_.count(name));
-  taken = suffix - 1;
-  return name;
+void set_original(Graph& graph, int32_t copy, int32_t original) {
+  TROUPE_CHECK(original < copy && graph.node(copy).outputs == graph.node(original).outputs, "the ",
+               describe(graph.node(copy)), " computes something else than the ",
+               describe(graph.node(original)));
+  graph.state().originals[copy] = original;
 }
 
 }  // namespace troupe

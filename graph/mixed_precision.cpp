@@ -7,8 +7,8 @@
 // their inputs.
 #include <algorithm>
 
+#include "graph/graph_state.hpp"
 #include "graph/made_nodes.hpp"
-#include "graph/open_scope.hpp"
 #include "troupe/op.hpp"
 #include "troupe/optimizer.hpp"
 
@@ -26,8 +26,8 @@ bool computes_in(const Op& op, DType low) {
 
 }  // namespace
 
-void Graph::cast_inputs(const Op& op, std::vector<Output>& inputs, Origin at) {
-  const DType low = compute();
+void cast_inputs(Graph& graph, const Op& op, std::vector<Output>& inputs, Origin at) {
+  const DType low = graph.state().scopes.back().compute;
   if (op.precision == Precision::kept) return;
   const auto is = [](const Output& x, DType dtype) { return x.defined() && x.dtype() == dtype; };
   bool narrow = op.precision == Precision::low;
@@ -36,8 +36,8 @@ void Graph::cast_inputs(const Op& op, std::vector<Output>& inputs, Origin at) {
                           [&](const Output& x) { return is(x, DType::f32); });
   const DType to = narrow && computes_in(op, low) ? low : DType::f32;
   for (Output& x : inputs)
-    if (x.graph == this && x.dtype() != to && (is(x, DType::f32) || is(x, low)))
-      x = add(cast_node(x, to), at);
+    if (x.graph == &graph && x.dtype() != to && (is(x, DType::f32) || is(x, low)))
+      x = graph.add(cast_node(x, to), at);
 }
 
 Graph::Scope mixed_precision(Graph& graph, DType compute, Origin at) {

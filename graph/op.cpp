@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/base/words.hpp"
+#include "graph/op.hpp"
 
 namespace troupe {
 namespace {
@@ -103,17 +104,43 @@ const char* to_string(DeviceKind kind) {
   return "unknown";
 }
 
-namespace detail {
-
 void refuse_index(const Node& node, const char* who, const char* what, int i, size_t count) {
-  const std::string have =
-      count == 0 ? concat("it has no ", what, "s")
-                 : concat("it has ", count, " ", what, count == 1 ? "" : "s", ", counted from 0");
+  const std::string have = count == 0 ? detail::concat("it has no ", what, "s")
+                                      : detail::concat("it has ", count, " ", what,
+                                                       count == 1 ? "" : "s", ", counted from 0");
   throw Error(Errc::invalid_argument, describe(node), ": the ", who, " of ", node.op->name,
               " asks for ", what, " ", i, ", but ", have);
 }
 
-}  // namespace detail
+namespace {
+
+// values[i], for the `who` of the op of `node`.
+template <class Value>
+const Value& at(const std::vector<Value>& values, int i, const Node& node, const char* who,
+                const char* what) {
+  if (i < 0 || static_cast<size_t>(i) >= values.size()) [[unlikely]]
+    refuse_index(node, who, what, i, values.size());
+  return values[static_cast<size_t>(i)];
+}
+
+}  // namespace
+
+const TensorType& InferContext::type(int i) const {
+  return at(inputs_, i, node_, "type rule", "input");
+}
+
+Output GradientContext::input(int i) const {
+  return at(node_.inputs, i, node_, "gradient", "input");
+}
+
+Output GradientContext::output(int i) const {
+  at(node_.outputs, i, node_, "gradient", "output");
+  return {&graph_, node_.id, i};
+}
+
+Output GradientContext::output_gradient(int i) const {
+  return at(output_gradients_, i, node_, "gradient", "output");
+}
 
 std::string InferContext::where() const {
   std::string text = describe(node_);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/attr_text.hpp"
+#include "graph/optimizer.hpp"
 #include "troupe/optimizer.hpp"
 
 namespace troupe {

@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include "graph/graph_state.hpp"
+#include "graph/op.hpp"
 #include "graph/prune.hpp"
 #include "graph/op_properties.hpp"
 
@@ -111,7 +113,7 @@ std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetche
 }
 
 const std::vector<Output>& gradient_targets(const Graph& graph, const Node& node) {
-  const Graph::Backward* backward = graph.backward(node.id);
+  const Backward* backward = backward_of(graph, node.id);
   return backward ? backward->inputs : node.inputs;
 }
 

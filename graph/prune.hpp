@@ -15,7 +15,7 @@ std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetche
                            const std::vector<Output>& feeds = {});
 
 // The outputs that a gradient arriving at `node` goes to: the inputs of its backward function if it
-// has one (Graph::set_backward), else its own inputs.
+// has one (set_backward), else its own inputs.
 const std::vector<Output>& gradient_targets(const Graph& graph, const Node& node);
 
 }  // namespace troupe

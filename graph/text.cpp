@@ -17,6 +17,7 @@
 
 #include "graph/attr_text.hpp"
 #include "graph/base/words.hpp"
+#include "graph/frames.hpp"
 #include "troupe/graph.hpp"
 #include "troupe/op.hpp"
 
@@ -227,7 +228,7 @@ void add_line(Graph& graph, const std::vector<Line>& lines, size_t i) {
     // The text gives the origin in each line, so the scope need not.
     const auto scope =
         graph.scope({.device = line.device, .colocate_with = line.colocate_with}, Origin{});
-    const auto frame = graph.open_frame(line.frame.empty() ? -1 : find(line.frame), {}, Origin{});
+    const auto frame = open_frame(graph, line.frame.empty() ? -1 : find(line.frame), {}, Origin{});
     graph.add(std::move(spec), {line.file.c_str(), line.origin_line});
   } catch (const InternalError&) {  // a bug, not a mistake in the text
     throw;

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <optional>
 
+#include "gradients/row_gradient.hpp"
 #include "graph/base/refuse.hpp"
+#include "ops/gradients.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/parameters.hpp"
 #include "troupe/optimizer.hpp"

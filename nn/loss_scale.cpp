@@ -2,8 +2,10 @@
 // shards and trainers need no support for it.
 #include <cmath>
 
+#include "gradients/row_gradient.hpp"
 #include "nn/loss_scale.hpp"
 #include "graph/base/refuse.hpp"
+#include "ops/gradients.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/parameters.hpp"
 #include "troupe/optimizer.hpp"

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "gradients/row_gradient.hpp"
 #include "graph/prune.hpp"
 #include "graph/base/refuse.hpp"
 #include "troupe/op.hpp"

@@ -2,6 +2,8 @@
 // averaged one: SGD with rate 1 - decay then makes a - (1 - decay) * (a - w), which is the average.
 // Shards count it once, checkpoints hold it, and it is resumed like any parameter.
 #include "graph/base/refuse.hpp"
+#include "graph/frames.hpp"
+#include "graph/optimizer.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"
@@ -21,7 +23,7 @@ const Node* push_of_average(const Graph& graph, const Node& parameter) {
   const auto& name = parameter.attr<std::string>("parameter");
   const int64_t replica = parameter.attr<int64_t>("replica");
   for (const auto& node : graph.nodes()) {
-    if (node->op->name != "PushGradient" || node->frame != graph.frame()) continue;
+    if (node->op->name != "PushGradient" || node->frame != current_frame(graph)) continue;
     const Node& gradient = graph.node(node->inputs[0].node);
     if (gradient.op->name == "Subtract" &&
         reads(graph.node(gradient.inputs[0].node), name + kAverage, replica) &&

@@ -1,6 +1,7 @@
 // nn::Model: names, parameters, penalties and running averages of the layers of one model.
 #include <algorithm>
 
+#include "graph/frames.hpp"
 #include "nn/nn_layers.hpp"
 #include "graph/base/refuse.hpp"
 #include "troupe/op.hpp"
@@ -35,27 +36,25 @@ Output read_parameter(const std::string& whole, std::string_view node, Output fi
 
 }  // namespace
 
-Model::Scope::Scope(Model* model, std::string name, size_t outer, Graph::Scope nodes)
-    : model_(model), name_(std::move(name)), outer_(outer), nodes_(std::move(nodes)) {}
+Model::Scope::Scope(Model& model, std::string_view name, Origin at)
+    : model_(&model),
+      nodes_(model.graph_.scope({.name = std::string(name)}, at)),  // refuses bad names
+      outer_(model.prefix_.size()),
+      name_(model.prefix_ + std::string(name)) {
+  model.prefix_ = name_ + '/';
+}
 
 Model::Scope::Scope(Scope&& other) noexcept
     : model_(std::exchange(other.model_, nullptr)),
-      name_(std::move(other.name_)),
+      nodes_(std::move(other.nodes_)),
       outer_(other.outer_),
-      nodes_(std::move(other.nodes_)) {}
+      name_(std::move(other.name_)) {}
 
 Model::Scope::~Scope() {
   if (model_) model_->prefix_.resize(outer_);
 }
 
-Model::Scope Model::scope(std::string_view name, Origin at) {
-  Graph::Scope nodes = graph_.scope({.name = std::string(name)}, at);  // refuses bad names
-  const size_t outer = prefix_.size();
-  prefix_ += name;
-  std::string whole = prefix_;
-  prefix_ += '/';
-  return {this, std::move(whole), outer, std::move(nodes)};
-}
+Model::Scope Model::scope(std::string_view name, Origin at) { return Scope(*this, name, at); }
 
 Model::Scope Model::layer(std::string_view name, std::string_view kind, Origin at) {
   if (!name.empty()) return scope(name, at);
@@ -77,8 +76,8 @@ std::string Model::random_key() const {
 Output Model::parameter(std::string_view name, const Shape& shape, const Initializer& first,
                         DType dtype, Regularizer regularizer, Origin at) {
   const std::string whole = prefix_ + std::string(name);
-  const auto outside = graph_.open_frame(-1);  // read once a step by all branches and calls
-  if (is_half(dtype)) dtype = DType::f32;      // parameters are never rounded
+  const auto outside = open_frame(graph_, -1);  // read once a step by all branches and calls
+  if (is_half(dtype)) dtype = DType::f32;       // parameters are never rounded
   const Output out = read_parameter(
       whole, name, first_values(graph_, shape, first, options_.seed, whole, dtype, at), at);
   if (std::find(parameters_.begin(), parameters_.end(), out) != parameters_.end()) return out;

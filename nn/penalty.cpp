@@ -2,7 +2,9 @@
 // added to gradients.
 #include <cmath>
 
+#include "gradients/row_gradient.hpp"
 #include "graph/base/refuse.hpp"
+#include "ops/gradients.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/parameters.hpp"
 #include "troupe/optimizer.hpp"

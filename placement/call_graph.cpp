@@ -8,6 +8,8 @@
 #include "devices/failure.hpp"
 #include "devices/memory/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
+#include "devices/run_context.hpp"
+#include "graph/op.hpp"
 #include "placement/passes/defer_broadcast.hpp"
 #include "placement/passes/layout.hpp"
 #include "placement/passes/passes.hpp"

@@ -9,11 +9,11 @@
 #include <set>
 
 #include "devices/memory/pool.hpp"
+#include "graph/device_name.hpp"
 #include "graph/op_properties.hpp"
 #include "graph/prune.hpp"
 #include "placement/passes/passes.hpp"
 #include "placement/call_graph.hpp"
-#include "troupe/device.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "graph/op.hpp"
 #include "graph/op_properties.hpp"
 #include "graph/prune.hpp"
 #include "placement/memory_plan.hpp"

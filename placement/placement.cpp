@@ -6,7 +6,8 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "troupe/device.hpp"
+#include "graph/device_name.hpp"
+#include "graph/op.hpp"
 
 namespace troupe {
 namespace {

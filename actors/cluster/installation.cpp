@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "actors/cluster/process.hpp"
+#include "devices/run_context.hpp"
 #include "graph/task_of.hpp"
 #include "placement/memory_plan.hpp"
 

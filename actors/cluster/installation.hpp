@@ -12,6 +12,7 @@
 
 #include "actors/cluster/process.hpp"
 #include "actors/engine/executor.hpp"
+#include "devices/run_context.hpp"
 
 namespace troupe {
 

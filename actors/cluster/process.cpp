@@ -17,9 +17,9 @@
 #include "actors/async/option_range.hpp"
 #include "actors/cluster/worker.hpp"
 #include "devices/threads/lanes.hpp"
+#include "graph/device_name.hpp"
 #include "net/caf/caf_bridge.hpp"
 #include "net/wire/own_ops.hpp"
-#include "troupe/device.hpp"
 
 namespace troupe {
 namespace {

@@ -11,6 +11,7 @@
 
 #include <caf/all.hpp>
 
+#include "devices/run_context.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

@@ -10,6 +10,7 @@
 #include "actors/async/messages.hpp"
 #include "actors/cluster/process.hpp"
 #include "actors/cluster/survey.hpp"
+#include "devices/run_context.hpp"
 #include "net/wire/graph_proto.hpp"
 #include "placement/partition.hpp"
 

@@ -9,7 +9,7 @@ void choose(StepState& state, LoopStates& loops, uint32_t i) {
   const NodeView& code = *node.view();
   state.call.bind(code, state.values.data(), state.program.inputs_of(node), node.n_in, &taken,
                   state.memory(), state.info, /*may_reuse_input0=*/false);
-  code.fire(state.call.context);
+  code.fire(state.call);
   const bool alive = *taken.data<bool>();
   if (!alive) state.missing[i] |= kDeadBit;
   if (const uint32_t loop = state.program.nodes.roles[i]; alive && loop != kNone)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/engine/program/compile.hpp"
+#include "devices/run_context.hpp"
 
 namespace troupe {
 

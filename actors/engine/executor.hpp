@@ -26,6 +26,7 @@
 #include "actors/engine/step_pool.hpp"
 #include "actors/observe/trace.hpp"
 #include "devices/device.hpp"
+#include "devices/run_context.hpp"
 #include "devices/threads/thread_index.hpp"
 #include "placement/node_costs.hpp"
 #include "placement/partition.hpp"

@@ -16,6 +16,7 @@
 #include "actors/engine/step.hpp"
 #include "devices/async_inputs.hpp"
 #include "devices/failure.hpp"
+#include "devices/run_context.hpp"
 
 namespace troupe {
 
@@ -69,7 +70,7 @@ class AsyncFiring final : public AsyncContext, public AsyncInputs {
   size_t checked(int i) const {
     const auto at = static_cast<size_t>(i);
     if (at >= inputs_.size()) [[unlikely]]
-      detail::refuse_index(*node_, "kernel", "input", i, inputs_.size());
+      refuse_index(*node_, "kernel", "input", i, inputs_.size());
     return at;
   }
   bool answer(Errc code, std::string text, std::vector<Tensor> outputs) {
@@ -123,7 +124,7 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
                 node.n_out, state.memory_of(job_.node, node, state.device_memory), state.info,
                 job_.may_reuse);
       if (wall) work.emplace(call);
-      code.fire(call.context);
+      code.fire(call);
     });
     step.pending().ends_on_lane(job_.node);
     if (job_.timed && result.code == Errc::ok)

@@ -12,6 +12,7 @@
 #include "actors/engine/firing_trace.hpp"
 #include "actors/engine/step_calls.hpp"
 #include "actors/engine/step_edges.hpp"
+#include "devices/run_context.hpp"
 #include "devices/threads/burst.hpp"
 #include "devices/threads/cores.hpp"
 
@@ -51,7 +52,7 @@ void Step::drain(bool may_use_lanes) {
       while (!stopped() && s.take_send(special));
       continue;
     }
-    s.bind(node, node.leaves ? s.memory_of(i, node, own) : own).fire(s.call.context);
+    s.bind(node, node.leaves ? s.memory_of(i, node, own) : own).fire(s.call);
     s.settle(i, false);
   }
 }
@@ -119,7 +120,7 @@ void Step::fire_observed(uint32_t i, const FiringNode& node) {
   if (s.traced_ns) work.emplace(s.call);
   const int64_t wall = s.trace_begin();
   const int64_t begin = tick_ns();
-  code.fire(s.call.context);
+  code.fire(s.call);
   const int64_t took = tick_ns() - begin;
   if (work) trace_kernel(executor_, "kernel", i, wall, s.info.run, *work, &s.values[node.out]);
   executor_.sampled(i, took);

@@ -25,6 +25,7 @@
 #include "actors/engine/pending.hpp"
 #include "actors/engine/step_result.hpp"
 #include "actors/engine/step_state.hpp"
+#include "devices/run_context.hpp"
 
 namespace troupe {
 

@@ -12,6 +12,7 @@
 #include "actors/engine/value_type.hpp"
 #include "devices/failure.hpp"
 #include "devices/held.hpp"
+#include "graph/base/buffer.hpp"
 
 namespace troupe {
 namespace {
@@ -80,7 +81,7 @@ void answered(Step& step, Arrival& arrival) {
     if (code && value.byte_size() > Memory::kMarkedAbove) {
       const Node& from = *code->node;
       const bool stays = from.op->stateful && from.inputs.empty();
-      mark(state.device_memory, value.buffer(), value.byte_size(),
+      mark(state.device_memory, buffer_of(value), value.byte_size(),
            {code, static_cast<int>(k), stays ? kBetweenSteps : state.info.run});
     }
   }

@@ -1,5 +1,6 @@
 // StepState: what happens once a step, and what the firing loop does not do itself.
 #include "actors/engine/step_state.hpp"
+#include "devices/run_context.hpp"
 
 namespace troupe {
 

@@ -14,6 +14,7 @@
 #include "actors/observe/trace.hpp"
 #include "devices/kernel_call.hpp"
 #include "devices/memory/pool.hpp"
+#include "devices/run_context.hpp"
 
 namespace troupe {
 

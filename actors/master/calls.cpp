@@ -8,8 +8,9 @@
 #include "actors/cluster/survey.hpp"
 #include "actors/master/gate.hpp"
 #include "actors/observe/handed_out.hpp"
+#include "graph/device_name.hpp"
 #include "graph/dot.hpp"
-#include "troupe/device.hpp"
+#include "graph/op.hpp"
 
 namespace troupe {
 namespace {

@@ -9,6 +9,7 @@
 #include "actors/master/gate.hpp"
 #include "actors/async/joined.hpp"
 #include "actors/async/messages.hpp"
+#include "devices/run_context.hpp"
 
 namespace troupe {
 namespace {

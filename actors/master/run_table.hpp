@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "actors/master/local_runs.hpp"
+#include "devices/run_context.hpp"
 
 namespace troupe {
 

@@ -79,6 +79,8 @@ const Callable::State& prepared(const Callable::State* state) {
               "this Callable was never prepared; take one from Session::prepare()");
 }
 
+int64_t call_of(const Callable& callable) { return prepared(callable.state()).call; }
+
 }  // namespace
 
 Gate::Visit SessionState::open() const { return {gate, kSessionClosed}; }
@@ -286,13 +288,12 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
 }
 
 Callable Session::prepare(const std::vector<Output>& fetches, const std::vector<Output>& feeds) {
-  Callable out;
-  out.state_ = std::make_shared<Callable::State>();
+  auto state = std::make_shared<Callable::State>();
   const Gate::Visit master = state_->open();
-  out.state_->gate = state_->gate;
-  out.state_->call = master->calls().prepare(fetches, feeds);
-  master->calls().wait_ready(out.state_->call, std::chrono::milliseconds(60'000));
-  return out;
+  state->gate = state_->gate;
+  state->call = master->calls().prepare(fetches, feeds);
+  master->calls().wait_ready(state->call, std::chrono::milliseconds(60'000));
+  return Callable(std::move(state));
 }
 
 std::vector<Tensor> Session::run(const std::vector<Output>& fetches, const Feeds& feeds,
@@ -307,8 +308,6 @@ std::vector<Tensor> Session::run(const std::vector<Output>& fetches, const Feeds
   const int64_t call = master->calls().prepare(fetches, fed);
   return value_or_throw(master->runs().run(call, values, options));
 }
-
-int64_t Session::call_of(const Callable& callable) { return prepared(callable.state_.get()).call; }
 
 std::vector<PlacedNode> Session::placement(const Callable& callable) const {
   return state_->open()->calls().placement(call_of(callable));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/master/calls.hpp"
+#include "devices/run_context.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

@@ -3,13 +3,14 @@
 #pragma once
 
 #include "devices/memory/memory.hpp"
+#include "graph/base/buffer.hpp"
 
 namespace troupe {
 
 class HeapMemory final : public Memory {
  public:
   Buffer* allocate(int64_t bytes) override {
-    return Tensor::empty(DType::u8, Shape{bytes}).detach();
+    return detach(Tensor::empty(DType::u8, Shape{bytes}));
   }
   MemoryStats stats() const override { return {}; }
   void release(Buffer*) noexcept override {}  // the heap releases its buffers itself

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "graph/base/buffer.hpp"
 #include "troupe/op.hpp"
 #include "troupe/tensor.hpp"
 
@@ -53,7 +54,7 @@ class Memory : public BufferOwner {
   virtual int64_t take_peak() noexcept { return stats().used_bytes; }
   // Requires: shape is known. Throws: as allocate(); Error(invalid_argument) past 2^59 elements.
   Tensor make(DType dtype, const Shape& shape) {
-    return Tensor::adopt(allocate(shape.size() * size_of(dtype)), dtype, shape);
+    return adopt(allocate(shape.size() * size_of(dtype)), dtype, shape);
   }
 
  protected:

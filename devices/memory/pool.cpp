@@ -14,6 +14,7 @@
 
 #include "devices/memory/pool_heap.hpp"
 #include "devices/memory/pool_shelves.hpp"
+#include "graph/base/buffer.hpp"
 
 namespace troupe {
 namespace {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "devices/memory/memory.hpp"
+#include "graph/base/buffer.hpp"
 
 namespace troupe {
 
@@ -116,8 +117,8 @@ class PoolCache final : public Memory {
   }
   // tensor.reset(), but a buffer of the pool stays in this cache.
   void drop(Tensor& tensor) noexcept {
-    Buffer* buffer = tensor.detach();
-    if (!buffer || !buffer->drop()) return;
+    Buffer* buffer = detach(tensor);
+    if (!buffer || !troupe::drop(*buffer)) return;
     if (buffer->owner == owner_) [[likely]]
       give(buffer);
     else

@@ -1,7 +1,7 @@
 // Tensor, Shape and DType: handles, names, and the heap as an owner of buffers. Kernels get their
 // outputs from a device's memory (devices/memory/memory.hpp) instead. Everything here is safe to
 // call from any thread on different handles.
-#include "troupe/tensor.hpp"
+#include "graph/base/buffer.hpp"
 
 #include <cstdlib>
 #include <limits>
@@ -47,7 +47,7 @@ class FarRowsOwner final : public BufferOwner {
  public:
   void release(Buffer* buffer) noexcept override {
     auto* rows = reinterpret_cast<FarRows*>(buffer);
-    if (rows->whole->drop()) rows->whole->owner->release(rows->whole);
+    if (drop(*rows->whole)) rows->whole->owner->release(rows->whole);
     delete rows;
   }
 };
@@ -175,7 +175,7 @@ Tensor::Tensor(const Tensor& other) {
   if (flags_ & kWide) wide_->refs.fetch_add(1, std::memory_order_relaxed);
 }
 
-Tensor Tensor::adopt(Buffer* buffer, DType dtype, const Shape& shape) {
+Tensor adopt(Buffer* buffer, DType dtype, const Shape& shape) {
   Tensor tensor;
   tensor.dtype_ = dtype;
   tensor.buffer_ = buffer;
@@ -183,7 +183,7 @@ Tensor Tensor::adopt(Buffer* buffer, DType dtype, const Shape& shape) {
   return tensor;
 }
 
-Tensor Tensor::type_of(DType dtype, const Shape& shape) {
+Tensor tensor_type(DType dtype, const Shape& shape) {
   Tensor tensor;
   const bool compact =
       shape.ndim() <= 4 && std::all_of(shape.begin(), shape.end(), [](int64_t size) {
@@ -271,7 +271,7 @@ Tensor Tensor::rows(int64_t begin, int64_t end) const {
 
 void Tensor::release() {
   if (flags_ & kWide && wide_->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete wide_;
-  if (buffer_ && buffer_->drop()) buffer_->owner->release(buffer_);
+  if (buffer_ && drop(*buffer_)) buffer_->owner->release(buffer_);
   std::memset(static_cast<void*>(this), 0, sizeof(Tensor));
 }
 

@@ -13,7 +13,6 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,32 +41,20 @@ constexpr std::array<char, 16> plugin_mark() {
   return {'T', 'r', 'o', 'u', 'p', 'e', ' ', 'p', 'l', 'u', 'g', 'i', 'n', ':', '\n', '\x1a'};
 }
 
-// Sizes of the types that cross the border, and the compiler's ABI, as one number (FNV-1a by
-// words).
-constexpr uint64_t plugin_layout() {
+// One number (FNV-1a by words) for the sizes of types and the compiler's ABI.
+template <class... Types>
+constexpr uint64_t layout_of() {
   uint64_t hash = 0xcbf29ce484222325u;
-  for (const uint64_t n : {sizeof(Op),
-                           sizeof(Kernel),
-                           sizeof(AttrSpec),
-                           sizeof(Attr),
-                           sizeof(Node),
-                           sizeof(NodeSpec),
-                           sizeof(Graph),
-                           sizeof(Output),
-                           sizeof(Tensor),
-                           sizeof(Buffer),
-                           sizeof(Shape),
-                           sizeof(Registry),
-                           sizeof(InferContext),
-                           sizeof(GradientContext),
-                           sizeof(KernelContext),
-                           sizeof(AsyncContext),
-                           sizeof(RunContext),
-                           sizeof(std::string),
-                           sizeof(std::vector<bool>),
-                           size_t{__GXX_ABI_VERSION}})
+  for (const uint64_t n : {sizeof(Types)..., size_t{__GXX_ABI_VERSION}})
     hash = (hash ^ n) * 0x100000001b3u;
   return hash;
+}
+
+// The layout of the types that cross the border.
+constexpr uint64_t plugin_layout() {
+  return layout_of<Op, Kernel, AttrSpec, Attr, Node, NodeSpec, Graph, Output, Tensor, Buffer, Shape,
+                   Registry, InferContext, GradientContext, KernelContext, AsyncContext,
+                   std::string, std::vector<bool>>();
 }
 }  // namespace detail
 
@@ -149,21 +136,5 @@ struct OpCases {
 // refusal, or without a gradient that could be checked is reported, too. Faults of the op are never
 // thrown.
 std::vector<std::string> check_op(const Op& op, const OpCases& cases);
-
-// The same for single cases, with the ops of `registry`.
-[[nodiscard]] std::vector<std::string> check_value_of(
-    const OpCase& c, const std::shared_ptr<const Registry>& registry);
-[[nodiscard]] std::vector<std::string> check_gradient_of(
-    const OpCase& c, const std::shared_ptr<const Registry>& registry);
-[[nodiscard]] std::vector<std::string> check_refusal_of(
-    const OpError& e, const std::shared_ptr<const Registry>& registry);
-
-// `tensor` in another dtype: floats are rounded to nearest; bool is 0 and 1, both ways. Requires:
-// integers fit.
-Tensor converted(const Tensor& tensor, DType dtype);
-// Empty if both are approximately equal, dtype and shape included; NaN equals NaN. Otherwise a text
-// that says where they differ.
-std::optional<std::string> difference(const Tensor& got, const Tensor& expected,
-                                      std::optional<double> tolerance = {});
 
 }  // namespace troupe

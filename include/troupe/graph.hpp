@@ -1,5 +1,5 @@
 // Graph: a program as nodes, which are added and never changed. Nothing runs before a Session runs
-// it. Implemented in graph/graph.cpp, frames.cpp, text.cpp and dot.cpp, and gradients/gradient.cpp.
+// it. Implemented in graph/graph.cpp, text.cpp and dot.cpp, and gradients/gradient.cpp.
 // One thread builds a graph; once it is built, any thread may read it.
 #pragma once
 
@@ -21,6 +21,7 @@ struct Op;
 class Registry;
 std::shared_ptr<const Registry> builtin_ops();  // troupe/op.hpp
 class Graph;
+struct GraphState;
 
 // The value of an attribute of a node.
 using Attr =
@@ -56,7 +57,7 @@ struct Node {
   // The node that opens this node's frame: a branch, or the body of a loop
   // (troupe/ops/control_flow.hpp). -1: none. Frames nest as their openers do.
   int32_t frame = -1;
-  int32_t recompute = -1;  // its scope in Graph::recompute_scopes(); -1: none
+  int32_t recompute = -1;  // its scope of recompute(), by number; -1: none
   std::string name;        // unique in its graph, with its scopes: "tower0/fc1/MatMul"
   const Op* op = nullptr;
   std::vector<Output> inputs;
@@ -118,10 +119,6 @@ class Graph {
   // Finds an output by name: "fc1/MatMul" or "split:1". Throws: Error(invalid_argument) with the
   // nearest name, or with the number of outputs.
   Output output(std::string_view name_and_index, Origin at = Origin::here()) const;
-  // Copies the nodes `ids` into a new graph and numbers them anew. `ids` is ascending and contains
-  // everything that these nodes read or run after. Attribute values are shared. Open scopes,
-  // backward functions of set_backward() and recompute scopes are not copied.
-  std::unique_ptr<Graph> copy(const std::vector<int32_t>& ids) const;
   const Registry& registry() const { return *registry_; }
   std::shared_ptr<const Registry> shared_registry() const { return registry_; }
 
@@ -148,80 +145,31 @@ class Graph {
   // The scope is open until this object is destroyed. Scopes close in the reverse order.
   class Scope {
    public:
-    Scope(Scope&& other) noexcept : graph_(std::exchange(other.graph_, nullptr)) {}
+    explicit Scope(GraphState& state) : state_(&state) {}  // the innermost one
+    Scope(Scope&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
     Scope& operator=(Scope&&) = delete;
     ~Scope();
 
    private:
-    friend class Graph;
-    explicit Scope(Graph* graph) : graph_(graph) {}
-    Graph* graph_;
+    GraphState* state_;
   };
   // Throws: Error(invalid_argument) for a bad name, device or replica, or a node that does not
   // exist.
   [[nodiscard]] Scope scope(ScopeSpec spec, Origin at = Origin::here());
 
-  // ---- frames ----
-  // Maps a value of a frame that does not enclose the open one to a value that can be read there. A
-  // backward loop reads the values of its forward loop this way.
-  using Route = std::function<Output(Output)>;
-  // Nodes added while it is open are in the frame that node `opener` opens (-1: in no frame).
-  // Values that they read from enclosing frames are captured, once per scope; nodes without inputs
-  // run after the opener. `elsewhere` maps values of other frames; left out: that of the open
-  // scope. Throws: Error(invalid_argument) for a node that opens no frame.
-  [[nodiscard]] Scope open_frame(int32_t opener, Route elsewhere = {}, Origin at = Origin::here());
-  int32_t frame() const;  // the open one; -1: none
-  // `value` as nodes of the open frame read it: itself, or a Capture node of it. Throws:
-  // Error(invalid_argument) for a value of a frame that does not enclose the open one.
-  Output captured(Output value, Origin at = Origin::here());
-  bool encloses(int32_t outer, int32_t inner) const;  // true also for equal frames
-
   int64_t replica() const;     // of the innermost scope that names one, else 0
   std::string device() const;  // the device that the open scopes request for the next node; "": any
-  DType compute() const;       // bf16 or f16 in a scope of mixed precision, else none
 
-  // How gradients() goes back through a node instead of asking its op; set by with_gradient(). Part
-  // of this object only: writing a graph and reading it back loses it.
-  struct Backward {
-    std::vector<Output> inputs;  // gradients go to these, whatever the node's own inputs are
-    // One for each of `inputs`; undefined: none.
-    std::function<std::vector<Output>(Output output_gradient)> build;
-  };
-  // Requires: the node has exactly one output, and the inputs are earlier.
-  void set_backward(int32_t node, Backward backward);
-  const Backward* backward(int32_t node) const;  // nullptr if there is none
-
-  // ---- nodes that gradients() computes again (gradients/recompute.cpp) ----
-  struct RecomputeScope {
-    std::string name;            // prefix of the names in it: "block1"
-    int32_t parent = -1;         // the scope it was opened in
-    int32_t frame = -1;          // the frame that was open
-    std::vector<int32_t> nodes;  // ascending ids, those in nested scopes included
-  };
-  const std::vector<RecomputeScope>& recompute_scopes() const { return recompute_scopes_; }
-  // The node that this one computes again; itself if it is no such copy. Part of this object only,
-  // as backward functions are.
-  int32_t original(int32_t node) const;
-  void set_original(int32_t copy, int32_t original);  // requires: an earlier node with its outputs
+  // Names, open scopes and all else that the library keeps with the nodes (graph/graph_state.hpp).
+  GraphState& state() { return *state_; }
+  const GraphState& state() const { return *state_; }
 
  private:
-  friend class GraphEditor;  // placement/passes/rewrite.cpp: passes, on a copy of their own
-  struct OpenScope;
   [[noreturn]] void refuse_node(int32_t id) const;
-  std::string unique_name(std::string_view wanted);
-  Output enter(Output value, int32_t frame, const Node& reader, Origin at);
-  void check_reach(const Output& value, int32_t frame, const Node& reader) const;
-  void enter_frame(Node& node, Origin at);
-  void cast_inputs(const Op& op, std::vector<Output>& inputs, Origin at);
 
   std::shared_ptr<const Registry> registry_;
-  std::vector<std::unique_ptr<Node>> nodes_;
-  std::map<std::string, int32_t, std::less<>> by_name_;
-  std::map<std::string, int64_t, std::less<>> next_suffix_;  // where to look for a free name
-  std::vector<OpenScope> scopes_;
-  std::map<int32_t, Backward> backwards_;
-  std::vector<RecomputeScope> recompute_scopes_;
-  std::map<int32_t, int32_t> originals_;  // copy -> the node that it computes again
+  std::unique_ptr<GraphState> state_;
+  const std::vector<std::unique_ptr<Node>>& nodes_;  // owned by the state
 };
 
 // The outputs dy_i/dx_j summed over i: one for each of `xs`, with the shape of that x; an undefined

@@ -88,18 +88,17 @@ class Model {
   // within the graph's own scopes. Scopes nest, and close in the reverse order.
   class Scope {
    public:
+    Scope(Model& model, std::string_view name, Origin at = Origin::here());
     Scope(Scope&& other) noexcept;
     Scope& operator=(Scope&&) = delete;
     ~Scope();
     const std::string& name() const { return name_; }  // with the enclosing scopes: "block1/conv"
 
    private:
-    friend class Model;
-    Scope(Model* model, std::string name, size_t outer, Graph::Scope nodes);
     Model* model_;
-    std::string name_;
-    size_t outer_;  // length of the prefix without it
     Graph::Scope nodes_;
+    size_t outer_;  // length of the prefix without it
+    std::string name_;
   };
   [[nodiscard]] Scope scope(std::string_view name, Origin at = Origin::here());
   // The scope of a layer: `name`, or if that is empty `kind`, then kind_1, kind_2, ... for the

@@ -20,13 +20,6 @@ namespace troupe {
 enum class DeviceKind : uint8_t { cpu, shadow, cuda };
 const char* to_string(DeviceKind kind);
 
-namespace detail {
-// Throws: Error(invalid_argument): the `who` ("kernel") of the op of `node` asks for `what`
-// ("input") number i, but there are `count`.
-[[noreturn]] void refuse_index(const Node& node, const char* who, const char* what, int i,
-                               size_t count);
-}  // namespace detail
-
 // The view of a node that its type rule and its gradient get: attributes and the types of inputs.
 // Asking for an input that the node does not have is an Error(invalid_argument) that says so, here
 // and in the classes below.
@@ -50,11 +43,7 @@ class InferContext {
   }
 
  private:
-  const TensorType& type(int i) const {
-    if (i < 0 || i >= input_count()) [[unlikely]]
-      detail::refuse_index(node_, "type rule", "input", i, inputs_.size());
-    return inputs_[static_cast<size_t>(i)];
-  }
+  const TensorType& type(int i) const;
   std::string where() const;
   const Node& node_;
   std::vector<TensorType> inputs_;
@@ -75,19 +64,9 @@ class GradientContext {
   Graph& graph() const { return graph_; }
   const Node& node() const { return node_; }
   int input_count() const { return static_cast<int>(node_.inputs.size()); }
-  Output input(int i) const {
-    check(i, node_.inputs.size(), "input");
-    return node_.inputs[static_cast<size_t>(i)];
-  }
-  Output output(int i) const {
-    check(i, node_.outputs.size(), "output");
-    return {&graph_, node_.id, i};
-  }
-  // dL/d(output i). Undefined if no y depends on that output.
-  Output output_gradient(int i) const {
-    check(i, output_gradients_.size(), "output");
-    return output_gradients_[static_cast<size_t>(i)];
-  }
+  Output input(int i) const;
+  Output output(int i) const;
+  Output output_gradient(int i) const;  // dL/d(output i); undefined if no y depends on that output
   template <class T>
   const T& attr(std::string_view name) const {
     return node_.attr<T>(name);
@@ -99,68 +78,10 @@ class GradientContext {
   }
 
  private:
-  void check(int i, size_t count, const char* what) const {
-    if (i < 0 || static_cast<size_t>(i) >= count) [[unlikely]]
-      detail::refuse_index(node_, "gradient", what, i, count);
-  }
   Graph& graph_;
   const Node& node_;
   std::vector<Output> output_gradients_;
   Differentiate* differentiate_;
-};
-
-// The training step for which a kernel asks for a parameter.
-struct ParameterStep {
-  int64_t replica = 0;
-  int64_t step = -1;  // -1: outside of training
-  int64_t first =
-      -1;  // steps of the replica before this one are over and will not be done again; -1: unknown
-};
-
-// A change of the values themselves, without an optimizer (troupe/ops/parameters.hpp).
-struct ParameterWrite {
-  enum Kind : uint8_t { assign, add, assign_rows, add_rows } kind = assign;
-  int64_t number = 0;  // its number among the replica's writes to the parameter
-  Tensor indices;      // row numbers, i64
-  Tensor values;
-};
-
-// Parameters as a kernel sees them: requested by name, answered later. The engine gives a kernel
-// the port that its worker was given.
-class ParameterPort {
- public:
-  using Reply = std::function<void(Errc, std::string text, Tensor value)>;
-  virtual ~ParameterPort() = default;
-  // Asks for the values that this step may read; step -1 takes the newest at once.
-  virtual void pull(const std::string& parameter, const ParameterStep& at, Reply reply) = 0;
-  // The same for some rows: `indices`, i64, any shape. The reply's value is [indices..., row...].
-  virtual void pull_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
-                         Reply reply) = 0;
-  // Sends dL/d(parameter). The reply comes when the shard has acknowledged it; its value is
-  // undefined.
-  virtual void push(const std::string& parameter, const ParameterStep& at, Tensor gradient,
-                    Reply reply) = 0;
-  // push() of rows: `indices` is i64 [n]; `values` is [n, row...], or [k, row...] where each row
-  // serves n / k consecutive indices. If not overridden, packs them for push()
-  // (troupe/ops/parameters.hpp); a port that overrides it copies neither tensor for a shard of this
-  // process that holds the whole parameter.
-  virtual void push_rows(const std::string& parameter, const ParameterStep& at, Tensor indices,
-                         Tensor values, Reply reply);
-  // Like push(), but sends a change of the values.
-  virtual void write(const std::string& parameter, const ParameterStep& at, ParameterWrite change,
-                     Reply reply) = 0;
-};
-
-class Resources;  // state that ops keep between steps (devices/resources.hpp)
-
-// Data that all firings of one run share.
-struct RunContext {
-  int64_t run = 0;  // unique in a session: names the activation
-  // The training step, or -1 outside training; random numbers and pushes are keyed by it.
-  int64_t step = -1;
-  int64_t first_step = -1;  // ParameterStep::first, for all replicas that the run pushes for
-  ParameterPort* parameters = nullptr;
-  Resources* resources = nullptr;
 };
 
 // Per-node state that a kernel keeps between firings: constants, cached primitives. Several firings
@@ -168,14 +89,7 @@ struct RunContext {
 class KernelState {
  public:
   virtual ~KernelState() = default;
-  // For a node that does the work of several (ops/elementwise/fused.cpp): those nodes, as a graph
-  // with one placeholder for each input. nullptr: the node does only its own work.
-  virtual const Graph* program() const { return nullptr; }
 };
-
-class Memory;      // allocates outputs (devices/memory/memory.hpp)
-struct NodeView;   // the node, compiled for firing (devices/kernel_call.hpp)
-struct Enclosing;  // the kernel of which this firing is a part (devices/kernel_call.hpp)
 
 // One firing of one plain kernel. Valid during the call. Asking for an input or output that the
 // node does not have is an Error(invalid_argument) that names the node, the index asked for, and
@@ -218,34 +132,8 @@ class KernelContext {
         jobs, [](const void* context, int64_t job) { (*static_cast<const F*>(context))(job); }, &f);
   }
 
-  // Elements [begin, begin + n) of output 0 are final: the enclosing kernel goes on with them on
-  // this thread, before they leave its cache. A kernel that declares `finishes` calls this once for
-  // each element, from its jobs.
-  void finish(int64_t begin, int64_t n) const {
-    if (enclosing_) go_on(begin, n);
-  }
-
-  // The counterpart of finish() for input: calls f(x, at, count) for consecutive parts of the
-  // elements [begin, begin + n) of input 0. The `count` elements from number `at` on are contiguous
-  // at `x` until f returns; count is a multiple of `unit` <= kTakeUnitMax except in the last part.
-  // A kernel that declares `takes` reads its input in no other way, except for its type, and takes
-  // each element once, from its jobs: so elements may be made at that moment and exist only in its
-  // cache.
-  template <class T, class F>
-  void take(int64_t begin, int64_t n, int64_t unit, const F& f) const {
-    take_parts(
-        begin, n, unit,
-        [](const void* context, const void* x, int64_t at, int64_t count) {
-          (*static_cast<const F*>(context))(static_cast<const T*>(x), at, count);
-        },
-        &f);
-  }
-  static constexpr int64_t kTakeUnitMax = 512;
-  // Input 0 is in memory as a whole, so it need not be taken.
-  bool input_is_whole() const;
-
   const Node& node() const;
-  const RunContext& run() const { return *run_; }
+  int64_t step() const;  // the training step, or -1 outside of training
   template <class S>
   const S& state() const {  // the result of the kernel's `prepare`
     return static_cast<const S&>(*state_);
@@ -261,7 +149,6 @@ class KernelContext {
   }
 
  private:
-  friend struct KernelCall;  // actors/ and tests fill one in
   void check_output(int i) const {
     if (static_cast<uint32_t>(i) >= static_cast<uint32_t>(output_count_)) [[unlikely]]
       refuse_output(i);
@@ -270,23 +157,18 @@ class KernelContext {
   [[noreturn]] void refuse_output(int i) const;
   Tensor& make_output(int i);
   void run_jobs(int64_t jobs, void (*job)(const void*, int64_t), const void* context) const;
-  void go_on(int64_t begin, int64_t n) const;
-  void take_parts(int64_t begin, int64_t n, int64_t unit,
-                  void (*part)(const void*, const void*, int64_t, int64_t),
-                  const void* context) const;
   std::string where() const;
 
+ protected:  // for KernelCall of the library, the rest of a firing
+  KernelContext() = default;
   const Tensor* values_ = nullptr;
   const uint32_t* input_slots_ = nullptr;
   Tensor* outputs_ = nullptr;
-  const NodeView* view_ = nullptr;
   const KernelState* state_ = nullptr;
-  const RunContext* run_ = nullptr;
-  Memory* memory_ = nullptr;
-  const Enclosing* enclosing_ = nullptr;
   int32_t input_count_ = 0, output_count_ = 0;
-  bool may_reuse_input0_ = false;
 };
+
+struct RunContext;  // of the library: what all firings of one run share
 
 // One firing of a kernel that finishes later. It holds its inputs; `done` or `fail` is called once,
 // from any thread. The step may end earlier, and then no longer waits for this firing.
@@ -302,15 +184,7 @@ class AsyncContext {
   virtual void fail(Errc code, std::string text) = 0;
 };
 
-// Contiguous elements, for Kernel::elements.
-struct ElementRun {
-  static constexpr int kInputsMax = 3;
-  const Node* node = nullptr;
-  const void* inputs[kInputsMax] = {};  // the first element of each
-  bool once[kInputsMax] = {};           // one element that serves all elements of the output
-  void* output = nullptr;  // may be an input with elements of the same size that is not `once`
-  int64_t n = 0;           // elements of the output, at least 1
-};
+struct ElementRun;  // of the library: contiguous elements
 
 struct Kernel {
   DeviceKind device = DeviceKind::cpu;
@@ -321,13 +195,9 @@ struct Kernel {
   void (*start)(std::shared_ptr<AsyncContext>) = nullptr;
   // Called once a node, when its partition is installed.
   std::unique_ptr<KernelState> (*prepare)(const Node&) = nullptr;
-  // For an op that computes each element of its one output from the elements of its inputs that
-  // broadcast to it, and refuses no values: computes some elements, with the bits that `run` gives
-  // them at any position. So several such ops can be one pass over memory
-  // (placement/passes/fuse.cpp).
+  // How the built-in ops run as one pass over memory.
   void (*elements)(const ElementRun&) = nullptr;
-  bool finishes = false;  // `run` calls KernelContext::finish() for all elements
-  bool takes = false;     // `run` reads its one input by KernelContext::take()
+  bool finishes = false, takes = false;
 };
 
 enum class AttrKind : uint8_t { boolean, integer, real, text, dtype, shape, integers, tensor };
@@ -338,25 +208,9 @@ struct AttrSpec {
   std::optional<Attr> default_value = {};  // none: must be given
 };
 
-// The role of a node in the frames of a graph (Node::frame). The engine compiles the role, and
-// knows no op by name; the functions of troupe/ops/control_flow.hpp build with these. Only built-in
-// ops may have another role than none: the engine trusts their names and attributes.
-enum class ControlKind : int16_t {
-  none,
-  branch,    // opens a frame that runs if output 0, a bool scalar, is true; else its nodes are dead
-  capture,   // in a frame: a value of the frame around it, the same one in all iterations
-  merge,     // passes on the one input that is alive; dead if none is
-  loop,      // opens a frame that runs anew in each iteration
-  variable,  // in a loop's frame: first its input, then its value from the iteration before
-  repeat,    // the loop as its surroundings see it. Inputs: its n variables, then n values of a
-             // branch of its frame, which is dead after the last iteration; n outputs
-  save,      // keeps its input, in the order of iterations
-  restore,   // takes the value that the save it runs after kept last
-  function,  // opens a frame that runs anew in each call; it reads nothing from outside
-  argument,  // in a function's frame: the input of the call that attribute "index" names
-  result,    // in a function's frame: its inputs are the outputs of the call
-  call,      // runs the frame that the node named in attribute "function" opens
-};
+// The role of a node in control flow. Only built-in ops have another one than none, which is 0: the
+// engine trusts their names and attributes.
+enum class ControlKind : int16_t;
 
 // The dtype in which a node computes that is added in a scope with a `compute` dtype
 // (Graph::ScopeSpec): its inputs of f32 and of the `compute` dtype are cast to it, other inputs
@@ -369,6 +223,7 @@ enum class Precision : uint8_t {
 };
 
 struct OpProperties;  // facts about a built-in op, for passes (graph/op_properties.hpp)
+struct OpJoin;
 
 struct Op {
   std::string name;
@@ -387,7 +242,7 @@ struct Op {
   std::vector<Kernel> kernels = {};
   // The input whose dtype chooses the kernel; -1: output 0 (also when there are no inputs).
   int16_t dispatch = 0;
-  ControlKind control = ControlKind::none;
+  ControlKind control = {};
   // Kernels may write output 0 over input 0, and cannot throw after their first write.
   bool in_place = false;
   // Runs anew in every step, whatever its inputs are: random numbers, parameters, placeholders.
@@ -400,18 +255,8 @@ struct Op {
   bool value_shapes = false;
   // Inputs whose shape alone is used, and which may have any dtype: bit i for input i.
   uint32_t shape_only = 0;
-  // For a backward op that reads an input of an earlier node: the two can become one node, so that
-  // the input is read once (placement/passes/join.cpp).
-  struct Join {
-    // The op of the earlier node. Its inputs are this op's last ones; it has one output, with the
-    // shape of its input `like`. Neither op has attributes.
-    std::string with;
-    int like = 0;
-    std::string into;  // an op with this op's inputs and outputs, then the output of `with`
-  };
-  std::optional<Join> join = {};
-  // For a node with a KernelState::program(): ops that replace those of nodes of the program, by
-  // node name (actors/engine/replacement.hpp).
+  std::shared_ptr<const OpJoin> join = {};  // how a built-in op becomes one node with another
+  // For a node that does the work of several: ops that replace theirs, by node name.
   std::map<std::string, std::shared_ptr<const Op>> replaced = {};
   // The number of floating-point multiplications and additions in one firing, for traces; shapes
   // are known. Left out: its time is that of memory.
@@ -446,10 +291,5 @@ class Registry {
 
 // Every op of the project, listed in ops/all.cpp. The same object each time.
 std::shared_ptr<const Registry> builtin_ops();
-
-// The kernel of `node` on a device kind: the one for its dispatch dtype, else the one for any
-// dtype. nullptr if there is none.
-const Kernel* find_kernel(const Node& node, DeviceKind device);
-DType dispatch_dtype(const Node& node);
 
 }  // namespace troupe

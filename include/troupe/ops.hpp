@@ -119,12 +119,6 @@ struct Conv2dOptions {
 };
 // x [b, h, w, in], filter [kh, kw, in, out] -> [b, h', w', out].
 Output conv2d(Output x, Output filter, Conv2dOptions options = {}, Origin at = Origin::here());
-// dL/dx and dL/dfilter of y = conv2d(x, filter), from dy = dL/dy. Only the shapes of x_like and
-// filter_like are used.
-Output conv2d_input_gradient(Output dy, Output filter, Output x_like, Conv2dOptions options = {},
-                             Origin at = Origin::here());
-Output conv2d_filter_gradient(Output dy, Output x, Output filter_like, Conv2dOptions options = {},
-                              Origin at = Origin::here());
 struct PoolOptions {
   int64_t window = 2;
   int64_t stride = 2;
@@ -132,19 +126,10 @@ struct PoolOptions {
 };
 // The maximum of each window: x [b, h, w, c] -> [b, h', w', c].
 Output max_pool2d(Output x, PoolOptions options = {}, Origin at = Origin::here());
-// dL/dx of y = max_pool2d(x), from dy = dL/dy, which goes to the first maximum of each window.
-Output max_pool2d_gradient(Output dy, Output x, PoolOptions options = {},
-                           Origin at = Origin::here());
-// The elements of `values`, which has x's shape, at the positions of the maxima of max_pool2d(x).
-Output max_pool2d_select(Output values, Output x, PoolOptions options = {},
-                         Origin at = Origin::here());
 Output softmax(Output logits, Origin at = Origin::here());  // over the last dimension
 // -log(softmax(logits)[i, labels[i]]) of each row i: logits [..., classes], labels [...] i32 or i64
 // in [0, classes) -> loss [...].
 Output softmax_cross_entropy(Output logits, Output labels, Origin at = Origin::here());
-// dloss [...] times (softmax(logits) - one_hot(labels)).
-Output softmax_cross_entropy_gradient(Output dloss, Output logits, Output labels,
-                                      Origin at = Origin::here());
 // Keeps an element with probability 1 - rate, rate in [0, 1), and divides it by 1 - rate
 // (Srivastava et al. 2014); keyed like the random numbers.
 Output dropout(Output x, double rate, int64_t seed = 0, Origin at = Origin::here());
@@ -158,21 +143,13 @@ Output reshape_like(Output x, Output like, Origin at = Origin::here());
 Output transpose(Output x, std::vector<int64_t> permutation = {}, Origin at = Origin::here());
 // Negative axes count from the end.
 Output concat(const std::vector<Output>& parts, int64_t axis, Origin at = Origin::here());
-// dy cut where concat joined `parts`: one output for each part, of its shape.
-std::vector<Output> concat_gradient(Output dy, const std::vector<Output>& parts, int64_t axis,
-                                    Origin at = Origin::here());
 // Equal parts, so `parts` must divide the size.
 std::vector<Output> split(Output x, int64_t parts, int64_t axis, Origin at = Origin::here());
 // x[begin[d], begin[d] + size[d]) in each dimension d; size -1: to the end.
 Output slice(Output x, std::vector<int64_t> begin, std::vector<int64_t> size,
              Origin at = Origin::here());
-// Zeros in the shape of x_like, with dy at the place of that slice.
-Output slice_gradient(Output dy, Output x_like, std::vector<int64_t> begin,
-                      std::vector<int64_t> size, Origin at = Origin::here());
 // Rows of x: [rows, ...] by indices [i...], i32 or i64 in [0, rows) -> [i..., ...].
 Output gather(Output x, Output indices, Origin at = Origin::here());
-// Adds the rows of dy, floats, one after the other into zeros in the shape of x_like.
-Output gather_gradient(Output dy, Output indices, Output x_like, Origin at = Origin::here());
 // indices [i...], i32 or i64 in [0, depth) -> [i..., depth].
 Output one_hot(Output indices, int64_t depth, DType dtype = DType::f32, Origin at = Origin::here());
 Output broadcast_to(Output x, Shape shape, Origin at = Origin::here());
@@ -189,9 +166,6 @@ Output reduce_sum(Output x, ReduceOptions options = {}, Origin at = Origin::here
 Output reduce_mean(Output x, ReduceOptions options = {}, Origin at = Origin::here());
 // For numbers; refuses an empty reduction. All elements that equal the maximum share the gradient.
 Output reduce_max(Output x, ReduceOptions options = {}, Origin at = Origin::here());
-// Broadcasts dy, the gradient of a reduce_sum (`mean`: reduce_mean) of x_like, over x_like's shape.
-Output reduce_gradient(Output dy, Output x_like, ReduceOptions options = {}, bool mean = false,
-                       Origin at = Origin::here());
 // The index, i64, of the maximum along the axis; of equals the first.
 Output argmax(Output x, int64_t axis = -1, Origin at = Origin::here());
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "troupe/graph.hpp"
@@ -114,15 +113,6 @@ double learning_rate_at(const Optimizer& optimizer, int64_t t);
 // matter for its kind. Graphs, messages and checkpoints hold this text; it reads back with the same
 // bits.
 std::string describe(const Optimizer& optimizer);
-// A setting that is left out has its default in Optimizer; "adam" alone is valid. Throws:
-// Error(invalid_argument) for an optimizer that check_optimizer() refuses, and for settings that
-// are unknown, given twice, or of another kind of optimizer.
-Optimizer optimizer_from_text(std::string_view text);
-
-// Throws: Error(invalid_argument) for an unknown kind of optimizer or schedule, or an unusable
-// setting, saying what would be right.
-void check_optimizer(const Optimizer& optimizer);
-
 // Adds the gradients of `loss`, a floating scalar; a push of each to its parameter's shards; and a
 // node without outputs that has run when all pushes are acknowledged: run that node to train one
 // step. `parameters` {}: all floating ones that the loss depends on. If several nodes read one
@@ -272,21 +262,12 @@ ScaledGradients scaled_gradients(Output loss, const LossScale& scale = {},
 //   ScaledGradients scaled = scaled_gradients(loss);
 //   scaled.gradients = clip_by_global_norm(scaled.gradients, 1);
 //   const Output update = apply_if_finite(scaled, adam());
-// Throws: Error(invalid_argument) for no gradients, and as push_finite_gradient().
+// Throws: Error(invalid_argument) for no gradients, and for a gradient or `finite` of another type.
 Output apply_if_finite(const ScaledGradients& scaled, const Optimizer& optimizer,
                        Origin at = Origin::here());
 
 // scaled_gradients() and apply_if_finite(): minimize() with a scaled loss. Throws: as the two do.
 Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale = {},
                        std::vector<Output> parameters = {}, Origin at = Origin::here());
-
-// push_gradient() if `finite`, a bool scalar, is true; otherwise a push that counts as this step's
-// and changes nothing. Has no output. Throws: Error(invalid_argument) for an argument that is no
-// parameter, a gradient that is not f32 or f64 or not of the parameter's type, and a `finite` that
-// is no bool scalar.
-Output push_finite_gradient(Output parameter, Output gradient, Output finite,
-                            const Optimizer& optimizer,
-                            const std::vector<int32_t>& control_inputs = {},
-                            Origin at = Origin::here());
 
 }  // namespace troupe

@@ -112,11 +112,11 @@ class Callable {
   // any thread (on this one if the step cannot begin), and must neither block nor throw.
   void start(const std::vector<Tensor>& feeds, const RunOptions& options,
              std::function<void(RunResult)> done) const;
-  struct State;
+  struct State;  // of the library
+  explicit Callable(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  State* state() const { return state_.get(); }
 
  private:
-  friend class Session;
-  friend struct SessionState;
   std::shared_ptr<State> state_;
 };
 
@@ -216,12 +216,10 @@ class Session {
   // not be destroyed either.
   void close();
 
+  explicit Session(std::unique_ptr<SessionState> state);  // of the library
   SessionState& state() const { return *state_; }
 
  private:
-  friend struct SessionState;
-  explicit Session(std::unique_ptr<SessionState> state);
-  static int64_t call_of(const Callable& callable);
   std::unique_ptr<SessionState> state_;
 };
 

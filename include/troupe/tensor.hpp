@@ -18,6 +18,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -170,59 +171,28 @@ inline constexpr bool is_floating(DType d) {  // f32, f64, f16, bf16
 inline constexpr bool is_wide_float(DType d) { return d == DType::f32 || d == DType::f64; }
 std::ostream& operator<<(std::ostream& out, DType dtype);
 
+// The C++ types of elements, in the order of their DType.
+using ElementTypes =
+    std::tuple<float, double, int32_t, int64_t, uint8_t, bool, int8_t, Float16, BFloat16>;
+
 // The DType of a C++ element type; other types do not compile.
 template <class T>
-inline constexpr DType dtype_of = [] {
+inline constexpr DType dtype_of = []<class... E>(std::type_identity<std::tuple<E...>>) {
   static_assert(
-      sizeof(T) == 0,
+      (std::is_same_v<T, E> || ...),
       "elements are float, double, Float16, BFloat16, int8_t, int32_t, int64_t, uint8_t or bool");
-  return DType::none;
-}();
-template <>
-inline constexpr DType dtype_of<float> = DType::f32;
-template <>
-inline constexpr DType dtype_of<double> = DType::f64;
-template <>
-inline constexpr DType dtype_of<int32_t> = DType::i32;
-template <>
-inline constexpr DType dtype_of<int64_t> = DType::i64;
-template <>
-inline constexpr DType dtype_of<uint8_t> = DType::u8;
-template <>
-inline constexpr DType dtype_of<bool> = DType::boolean;
-template <>
-inline constexpr DType dtype_of<int8_t> = DType::i8;
-template <>
-inline constexpr DType dtype_of<Float16> = DType::f16;
-template <>
-inline constexpr DType dtype_of<BFloat16> = DType::bf16;
+  int number = 1;
+  (void)((std::is_same_v<T, E> || (++number, false)) || ...);
+  return static_cast<DType>(number);
+}(std::type_identity<ElementTypes>{});
 
 // Calls f(T{}) with the C++ element type T of a dtype. Throws: InternalError for DType::none.
 template <class F>
 void with_type(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(float{});
-    case DType::f64:
-      return f(double{});
-    case DType::i32:
-      return f(int32_t{});
-    case DType::i64:
-      return f(int64_t{});
-    case DType::u8:
-      return f(uint8_t{});
-    case DType::boolean:
-      return f(bool{});
-    case DType::i8:
-      return f(int8_t{});
-    case DType::f16:
-      return f(Float16{});
-    case DType::bf16:
-      return f(BFloat16{});
-    case DType::none:
-      break;
-  }
-  throw InternalError("elements without a dtype");
+  [&]<class... E>(std::type_identity<std::tuple<E...>>) {
+    if (!((dtype == dtype_of<E> && (f(E{}), true)) || ...))
+      throw InternalError("elements without a dtype");
+  }(std::type_identity<ElementTypes>{});
 }
 
 // The sizes of the dimensions, outermost first. In a graph, -1 means "unknown before the step
@@ -266,17 +236,7 @@ bool may_equal(const Shape& a, const Shape& b);
 std::string to_string(const Shape& shape);  // "[2, -1]"
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
-struct Buffer;
-
-// Takes a buffer back when its last reference is dropped: a device's pool, the heap, a mapped
-// segment.
-class BufferOwner {
- public:
-  virtual void release(Buffer* buffer) noexcept = 0;  // any thread
-
- protected:
-  ~BufferOwner() = default;
-};
+class BufferOwner;  // of the library: the source of a buffer, which takes it back
 
 // The 16 bytes before the elements of a tensor; header and a scalar share a cache line.
 struct Buffer {
@@ -292,11 +252,6 @@ struct Buffer {
   void* data() {
     return tag & kForeign ? *reinterpret_cast<void**>(this + 1) : static_cast<void*>(this + 1);
   }
-  // A count of 1 means that no other thread holds a reference: no locked instruction is needed.
-  bool drop() {
-    return refs.load(std::memory_order_acquire) == 1 ||
-           refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
-  }
 };
 static_assert(sizeof(Buffer) == 16);
 
@@ -311,29 +266,6 @@ class Tensor {
   }
   ~Tensor() { reset(); }
 
-  // Takes over one reference to `buffer`, also when it throws. Requires: shape is known, and the
-  // buffer is large enough.
-  static Tensor adopt(Buffer* buffer, DType dtype, const Shape& shape);
-  // A type without a value: dtype and shape, no buffer, so defined() is false; for become().
-  // Undefined and without a dtype when the shape has more than four dimensions, or a size that is
-  // unknown or past 2^31.
-  static Tensor type_of(DType dtype, const Shape& shape);
-  // Like adopt(), for callers that make many tensors. Requires: !defined(), and `like` comes from
-  // type_of() and has a dtype.
-  Tensor& become(Buffer* buffer, const Tensor& like) {
-    std::memcpy(static_cast<void*>(this), static_cast<const void*>(&like), sizeof(Tensor));
-    buffer_ = buffer;
-    return *this;
-  }
-  // True if this is the only handle of a whole host buffer, from its first element on, and has the
-  // type of `like` (see become).
-  bool can_become(const Tensor& like) const {
-    const auto type = [](const Tensor& t) {
-      return reinterpret_cast<const char*>(&t) + sizeof(Buffer*);
-    };
-    return std::memcmp(type(*this), type(like), sizeof(Tensor) - sizeof(Buffer*)) == 0 &&
-           unique() && !(buffer_->tag & (Buffer::kForeign | Buffer::kOffHost));
-  }
   // On the heap, elements not set / zero. For values that a program makes itself; kernels get
   // theirs from a device. Throws: Error(invalid_argument) naming `at` for a shape with a size of -1
   // or too many elements, and for DType::none; Error(out_of_memory).
@@ -399,16 +331,7 @@ class Tensor {
   // in range. Throws: InternalError otherwise.
   Tensor rows(int64_t begin, int64_t end) const;
 
-  Buffer* buffer() const { return buffer_; }
   bool unique() const { return buffer_ && buffer_->refs.load(std::memory_order_acquire) == 1; }
-  Buffer* detach() {  // gives the reference away and becomes undefined
-    Buffer* buffer = std::exchange(buffer_, nullptr);
-    if (flags_ & kWide) [[unlikely]]
-      release();
-    else
-      std::memset(static_cast<void*>(this), 0, sizeof(Tensor));
-    return buffer;
-  }
   void reset() {
     if (buffer_) release();
   }
@@ -420,6 +343,13 @@ class Tensor {
   }
 
  private:
+  // How the library makes tensors of buffers: graph/base/buffer.hpp.
+  friend Tensor adopt(Buffer*, DType, const Shape&);
+  friend Tensor tensor_type(DType, const Shape&);
+  friend Tensor& become(Tensor&, Buffer*, const Tensor&);
+  friend bool can_become(const Tensor&, const Tensor&);
+  friend Buffer* buffer_of(const Tensor&);
+  friend Buffer* detach(Tensor&);
   // More than four dimensions, or a size past 2^31: the sizes are out of line.
   static constexpr uint8_t kWide = 1;
   struct Wide {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "graph/frames.hpp"
 #include "net/wire/graph.pb.h"
 #include "troupe/op.hpp"
 
@@ -191,8 +192,8 @@ class GraphReader {
     try {
       const auto scope =
           graph_->scope({.device = in.device(), .colocate_with = in.colocate_with()}, Origin{});
-      const auto frame =
-          graph_->open_frame(in.frame() == 0 ? -1 : earlier(in.frame() - 1, "frame"), {}, Origin{});
+      const auto frame = open_frame(
+          *graph_, in.frame() == 0 ? -1 : earlier(in.frame() - 1, "frame"), {}, Origin{});
       graph_->add(std::move(spec), {in_.files(static_cast<int>(in.file())).c_str(), in.line()});
     } catch (const InternalError&) {
       throw;

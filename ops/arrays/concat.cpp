@@ -1,5 +1,6 @@
 // Concat: y = the parts joined one after the other along an axis.
 //   parts: equal in every other dimension   y: the sum of their sizes along the axis.
+#include "ops/gradients.hpp"
 #include "ops/support/join.hpp"
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"

@@ -1,6 +1,7 @@
 // ConcatGradient: dy cut into the pieces that the parts of a concat filled.
 //   dy: the parts' shapes joined along the axis   outputs: the parts; only their shapes are
 //   read.
+#include "ops/gradients.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/join.hpp"
 

@@ -3,6 +3,7 @@
 //   is smaller than x; symmetric: mirrored beyond them, so that a border is at most as large as x;
 //   edge: the first and the last element repeated.
 //   x: [n, ...]   y: [before + n + after, ...]
+#include "ops/gradients.hpp"
 #include "ops/support/axes.hpp"
 #include "ops/support/node.hpp"
 #include "ops/elementwise/number.hpp"

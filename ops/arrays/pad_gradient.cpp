@@ -2,6 +2,7 @@
 // element in x under that mode. For borders made of elements; constant borders are cut off.
 //   dy: [before + n + after, ...]   dx: [n, ...]
 // Elements are added border after border, starting with the outermost dimension and index 0.
+#include "ops/gradients.hpp"
 #include "ops/support/axes.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/padding.hpp"

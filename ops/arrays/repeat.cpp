@@ -1,5 +1,6 @@
 // Repeat: y = x with each of its slices along an axis repeated `count` times.
 //   x: [..., n, ...]   y: [..., n * count, ...], y[..., i, ...] = x[..., i / count, ...]
+#include "ops/gradients.hpp"
 #include "ops/support/axes.hpp"
 #include "ops/support/node.hpp"
 #include "ops/support/repeats.hpp"

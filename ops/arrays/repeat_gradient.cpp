@@ -1,5 +1,6 @@
 // RepeatGradient: dx = the sums of each `count` consecutive slices along an axis.
 //   dy: x_like repeated   x_like: only its shape is read   dx: the shape of x_like.
+#include "ops/gradients.hpp"
 #include "ops/reductions/reduce.hpp"
 #include "ops/support/repeats.hpp"
 

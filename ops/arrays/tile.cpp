@@ -1,5 +1,6 @@
 // Tile: y = copies of x side by side, repeats[d] of them along dimension d.
 //   x: any shape   y[i...] = x[i[d] mod size of x in d, ...]
+#include "ops/gradients.hpp"
 #include "ops/support/axes.hpp"
 #include "ops/support/node.hpp"
 #include "ops/support/repeats.hpp"

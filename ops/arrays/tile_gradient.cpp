@@ -1,5 +1,6 @@
 // TileGradient: dx = the sum of the copies in a tile of x_like.
 //   dy: the shape of the tile   x_like: only its shape is read   dx: the shape of x_like.
+#include "ops/gradients.hpp"
 #include "ops/reductions/reduce.hpp"
 #include "ops/support/repeats.hpp"
 

@@ -9,6 +9,8 @@
 #include "devices/device.hpp"
 #include "devices/memory/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
+#include "devices/run_context.hpp"
+#include "graph/op.hpp"
 #include "graph/prune.hpp"
 #include "troupe/op.hpp"
 

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <exception>
 
+#include "devices/run_context.hpp"
+#include "graph/op.hpp"
 #include "ops/check/evaluate.hpp"
 #include "troupe/ops.hpp"
 
@@ -219,7 +221,7 @@ void check_in_place(Findings& found, const Built& b, const OpCase& c) {
   KernelCall call;
   call.bind(view, values.data(), slots.data(), static_cast<int32_t>(slots.size()), outputs.data(),
             memory, step, /*may_reuse_input0=*/true);
-  kernel->run(call.context);
+  kernel->run(call);
   compare(found, outputs, c.expected, c.tolerance);
 }
 

@@ -1,4 +1,5 @@
 // Argument: y = argument number `index` of the function call that runs the node's function.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 
 namespace troupe {

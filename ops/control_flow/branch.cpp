@@ -3,6 +3,7 @@
 // counts as 0 or 1.
 //   index: [] bool, i32 or i64   taken: [] bool
 // The nodes of the frame run if `taken`, otherwise they are dead.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 #include "troupe/ops/control_flow.hpp"
 

@@ -1,6 +1,7 @@
 // Call: calls the function that attribute `function` names. `results` lists the types of the call's
 // results, "f32[2, -1] i64[]". The engine runs the function's body anew for each firing. Gradient:
 // a call of the function's gradient function (gradients/function_gradient.cpp).
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 #include "ops/elementwise/type_list.hpp"
 

@@ -1,5 +1,6 @@
 // Capture: y = x, a value of the surrounding frame, used inside a branch or a loop's body. In a
 // loop it is the same in all iterations. Graph::add() makes these nodes. Any dtype.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 
 namespace troupe {

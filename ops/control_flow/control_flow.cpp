@@ -2,6 +2,7 @@
 // value that the branches return.
 #include "troupe/ops/control_flow.hpp"
 
+#include "graph/frames.hpp"
 #include "ops/elementwise/composition.hpp"
 
 namespace troupe {
@@ -16,7 +17,7 @@ struct Built {
 Built build_branch(Graph& graph, int32_t opener, const BranchBuilder& build, size_t number,
                    const char* function, Origin at) {
   const auto scope = graph.scope({.name = detail::concat("branch", number)}, at);
-  const auto frame = graph.open_frame(opener, {}, at);
+  const auto frame = open_frame(graph, opener, {}, at);
   Built built;
   for (const Output& value : build()) {
     if (!value.defined() || value.graph != &graph)
@@ -30,7 +31,7 @@ Built build_branch(Graph& graph, int32_t opener, const BranchBuilder& build, siz
                                                .name = "has_run",
                                                .control_inputs = {value.node}},
                                               at)
-                                  : graph.captured(value, at));
+                                  : captured(graph, value, at));
   }
   return built;
 }

@@ -4,6 +4,7 @@
 // `of` names the pattern of which this function is a running copy; a copy reads nothing from its
 // surroundings. `gradient_of` names the function that this one differentiates. `path` is the index
 // of the argument with the call's path (troupe/ops/control_flow.hpp), or -1.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 #include "ops/elementwise/type_list.hpp"
 

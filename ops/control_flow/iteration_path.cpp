@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
 #include "ops/control_flow/loop_builder.hpp"
 
 namespace troupe {
@@ -23,7 +25,7 @@ Output LoopBuilder::counter() {
   if (counter_ == kNoCounter) {
     Output zero;
     {
-      const auto frame = graph_.open_frame(outside_, {}, at_);
+      const auto frame = open_frame(graph_, outside_, {}, at_);
       const auto together = graph_.scope({.colocate_with = graph_.node(opener_).name}, at_);
       zero = fill(graph_, {}, 0, DType::i64, "first", at_);
     }
@@ -34,9 +36,9 @@ Output LoopBuilder::counter() {
 }
 
 Output LoopBuilder::next_of_counter() {
-  const auto frame = graph_.open_frame(body_, {}, at_);
+  const auto frame = open_frame(graph_, body_, {}, at_);
   const auto together = graph_.scope({.colocate_with = graph_.node(opener_).name}, at_);
-  return graph_.captured(variables_[counter_]) + 1;
+  return captured(graph_, variables_[counter_]) + 1;
 }
 
 namespace {
@@ -72,7 +74,7 @@ std::vector<Output> iteration_path(Graph& graph) {
   const auto add = [&](const Output& value) {
     if (value.defined()) path.push_back(value);
   };
-  for (int32_t frame = graph.frame(); frame >= 0; frame = graph.node(frame).frame) {
+  for (int32_t frame = current_frame(graph); frame >= 0; frame = graph.node(frame).frame) {
     const Node& opener = graph.node(frame);
     if (opener.op->control == ControlKind::loop) add(iteration_of(graph, frame));
     if (opener.op->control != ControlKind::function) continue;

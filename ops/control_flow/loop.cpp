@@ -1,5 +1,6 @@
 // Loop: opens the frame of a loop's iterations. No inputs, no outputs: it completes when the loop
 // may begin.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 
 namespace troupe {

@@ -4,6 +4,7 @@
 // (ops/control_flow/iteration_path.cpp).
 #pragma once
 
+#include "graph/frames.hpp"
 #include "ops/elementwise/composition.hpp"
 #include "troupe/ops/control_flow.hpp"
 
@@ -12,7 +13,7 @@ namespace troupe {
 class LoopBuilder {
  public:
   LoopBuilder(Graph& graph, const WhileOptions& options, Origin at)
-      : graph_(graph), at_(at), outside_(graph.frame()), around_(innermost_) {
+      : graph_(graph), at_(at), outside_(current_frame(graph)), around_(innermost_) {
     opener_ = graph
                   .add({.op = "Loop",
                         .attrs = {{"iterations_in_flight", options.iterations_in_flight},
@@ -32,7 +33,7 @@ class LoopBuilder {
   int32_t frame() const { return opener_; }
   // Adds a variable of the loop, at any time before finish().
   Output variable(Output initial, const Shape& shape, bool counts = false) {
-    const auto frame = graph_.open_frame(opener_, {}, at_);
+    const auto frame = open_frame(graph_, opener_, {}, at_);
     const auto together = graph_.scope({.colocate_with = graph_.node(opener_).name}, at_);
     return variables_.emplace_back(graph_.add({.op = "LoopVariable",
                                                .inputs = {initial},
@@ -63,7 +64,7 @@ class LoopBuilder {
     std::vector<Output> inputs = variables_;
     inputs.insert(inputs.end(), next.begin(), next.end());
     if (own_counter_) inputs.push_back(next_of_counter());
-    const auto frame = graph_.open_frame(outside_, {}, at_);
+    const auto frame = open_frame(graph_, outside_, {}, at_);
     const auto together = graph_.scope({.colocate_with = graph_.node(opener_).name}, at_);
     std::vector<Output> results =
         all_outputs(graph_.add({.op = "While", .inputs = std::move(inputs)}, at_));

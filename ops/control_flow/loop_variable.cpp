@@ -1,6 +1,7 @@
 // LoopVariable: y = its input in the first iteration, and in later iterations the loop's result of
 // the previous one. Attribute `shape` is its shape in every iteration; `counts`: it is the
 // iteration number. Any dtype.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 
 namespace troupe {

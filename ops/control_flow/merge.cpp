@@ -1,5 +1,6 @@
 // Merge: y = its one live input, the result of the branch that ran. The inputs have one dtype and
 // number of dimensions; a size in which they differ is unknown before the step runs.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 #include "troupe/ops/control_flow.hpp"
 

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "devices/kernel_call.hpp"
 #include "ops/support/node.hpp"
 #include "troupe/ops/control_flow.hpp"
 
@@ -47,8 +48,8 @@ void cpu(KernelContext& ctx) {
   if (firing % every == 0 && (most < 0 || firing / every < most)) {
     std::ostringstream line;
     line << std::boolalpha << ctx.attr<std::string>("text") << ": node=" << ctx.node().name
-         << " run=" << ctx.run().run;
-    if (ctx.run().step >= 0) line << " step=" << ctx.run().step;
+         << " run=" << KernelCall::of(ctx).run().run;
+    if (ctx.step() >= 0) line << " step=" << ctx.step();
     line << " type=" << TensorType{x.dtype(), x.shape()} << " values=[";
     put_elements(line, x, ctx.attr<int64_t>("elements"));
     line << "]\n";

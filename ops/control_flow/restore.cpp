@@ -1,5 +1,6 @@
 // Restore: y = the value last kept by the Save that it runs after and not yet taken; attributes
 // dtype and shape give its type. Any dtype.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 
 namespace troupe {

@@ -1,4 +1,5 @@
 // Return: its inputs are the results of a call of the node's function. No outputs.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 
 namespace troupe {

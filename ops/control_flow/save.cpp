@@ -1,5 +1,6 @@
 // Save: keeps x, in a loop once an iteration, for a Restore on the same device that runs later: a
 // loop's gradient needs values of the forward loop. No outputs. Any dtype.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 
 namespace troupe {

@@ -3,6 +3,7 @@
 // reader.
 #include <algorithm>
 
+#include "graph/frames.hpp"
 #include "ops/control_flow/loop_builder.hpp"
 
 namespace troupe {
@@ -90,13 +91,13 @@ Scanned run(const char* function, const ScanStep& step, const std::vector<Output
   LoopBuilder loop(graph, options, at);
   std::vector<Output> next;
   {
-    const auto frame = graph.open_frame(loop.frame(), {}, at);
+    const auto frame = open_frame(graph, loop.frame(), {}, at);
     const Output index = loop.counting_variable(first);
     for (size_t i = 0; i < initial.size(); ++i)
       loop.variable(initial[i], options.shapes.empty() ? initial[i].shape() : options.shapes[i]);
     const int32_t opener = loop.body(less(index, rows));
     const auto inner = graph.scope({.name = "body"}, at);
-    const auto in_body = graph.open_frame(opener, {}, at);
+    const auto in_body = open_frame(graph, opener, {}, at);
     const std::vector<Output> carry(loop.variables().begin() + 1, loop.variables().end());
     std::vector<Output> row;
     for (const Output& x : xs) row.push_back(gather(x, index));
@@ -107,13 +108,13 @@ Scanned run(const char* function, const ScanStep& step, const std::vector<Output
     for (const Output& value : made.rows) {
       Output zeros;
       {
-        const auto outside = graph.open_frame(loop.outside(), {}, at);
+        const auto outside = open_frame(graph, loop.outside(), {}, at);
         zeros = no_rows_yet(graph, known, rows, value);
       }
       next.push_back(
           tensor_scatter_update(loop.variable(zeros, zeros.shape()), reshape(index, {1}), value));
     }
-    for (Output& value : next) value = graph.captured(value, at);
+    for (Output& value : next) value = captured(graph, value, at);
   }
   std::vector<Output> results = loop.finish(next);
   const auto kept = results.begin() + 1 + static_cast<ptrdiff_t>(initial.size());

@@ -1,6 +1,7 @@
 // While: a loop as seen from outside. Its inputs are the loop's n variables (LoopVariable), then
 // the body's next value of each; its outputs are the variables after the last iteration and the
 // number of iterations, an i64 scalar.
+#include "graph/op.hpp"
 #include "ops/support/node.hpp"
 
 namespace troupe {

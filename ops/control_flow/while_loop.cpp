@@ -1,5 +1,6 @@
 // while_loop: a frame with the variables, the condition and a branch for the body, and a While node
 // outside it.
+#include "graph/frames.hpp"
 #include "ops/control_flow/loop_builder.hpp"
 
 namespace troupe {
@@ -44,7 +45,7 @@ std::vector<Output> while_loop(const LoopCondition& condition, const LoopBody& b
   LoopBuilder loop(graph, options, at);
   std::vector<Output> values;
   {
-    const auto frame = graph.open_frame(loop.frame(), {}, at);
+    const auto frame = open_frame(graph, loop.frame(), {}, at);
     for (size_t i = 0; i < initial.size(); ++i)
       loop.variable(initial[i], options.shapes.empty() ? initial[i].shape() : options.shapes[i]);
     const std::vector<Output> variables = loop.variables();
@@ -55,10 +56,10 @@ std::vector<Output> while_loop(const LoopCondition& condition, const LoopBody& b
                     again.shape(), "; compare, and reduce_all or reduce_any it");
     const int32_t opener = loop.body(again);
     const auto inner = graph.scope({.name = "body"}, at);
-    const auto in_body = graph.open_frame(opener, {}, at);
+    const auto in_body = open_frame(graph, opener, {}, at);
     const std::vector<Output> next = body(variables);
     check_next(variables, next, at);
-    for (const Output& value : next) values.push_back(graph.captured(value, at));
+    for (const Output& value : next) values.push_back(captured(graph, value, at));
   }
   return loop.finish(values);
 }

@@ -1,6 +1,7 @@
 // WithGradient: y = x; gradients() calls the program's function for its gradient. The function
 // belongs to the Graph object, so a graph that was serialised and read again runs, but cannot be
 // differentiated here.
+#include "graph/graph_state.hpp"
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"
 
@@ -39,16 +40,16 @@ Output with_gradient(
   if (!backward)
     throw refuse("the backward function is empty; it makes the inputs' gradients of y's");
   const Output y = add_node({.op = "WithGradient", .inputs = {result}}, at);
-  y.graph->set_backward(
-      y.node, {.inputs = inputs, .build = [=](Output y_gradient) {
-                 std::vector<Output> gradients = backward(inputs, y, y_gradient);
-                 if (gradients.size() != inputs.size())
-                   throw Error(Errc::invalid_argument, describe(y.graph->node(y.node)),
-                               ": the backward function gave ", gradients.size(), " gradients for ",
-                               inputs.size(),
-                               " inputs; it gives one for each, an undefined one for none");
-                 return gradients;
-               }});
+  set_backward(*y.graph, y.node,
+               {.inputs = inputs, .build = [=](Output y_gradient) {
+                  std::vector<Output> gradients = backward(inputs, y, y_gradient);
+                  if (gradients.size() != inputs.size())
+                    throw Error(Errc::invalid_argument, describe(y.graph->node(y.node)),
+                                ": the backward function gave ", gradients.size(),
+                                " gradients for ", inputs.size(),
+                                " inputs; it gives one for each, an undefined one for none");
+                  return gradients;
+                }});
   return y;
 }
 

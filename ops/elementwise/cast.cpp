@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "graph/op.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/narrow.hpp"
 #include "troupe/ops.hpp"

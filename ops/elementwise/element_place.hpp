@@ -19,7 +19,7 @@ inline Shape place_of_element(const Shape& shape, int64_t i) {
 
 // " in step 7"; nothing outside of training steps.
 inline std::string in_step(const KernelContext& ctx) {
-  const int64_t step = ctx.run().step;
+  const int64_t step = ctx.step();
   return step < 0 ? std::string() : detail::concat(" in step ", step);
 }
 

@@ -1,4 +1,6 @@
 // Runs the steps of fused element-wise ops block by block.
+#include "devices/kernel_call.hpp"
+#include "graph/op.hpp"
 #include "ops/elementwise/element_program.hpp"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ constexpr int64_t kLongRow = 512;
 // half of it; a part that is taken has kLengthMax elements.
 constexpr int64_t kSpaceMax = 144 << 10;
 constexpr int64_t kRowsSpaceMax = 64 << 10;
-static_assert(kLengthMax >= KernelContext::kTakeUnitMax);
+static_assert(kLengthMax >= KernelCall::kTakeUnitMax);
 
 int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 

@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "graph/op.hpp"
 #include "ops/support/broadcast.hpp"
 #include "troupe/op.hpp"
 
@@ -36,7 +37,7 @@ class ElementPass {
     run_parts(given, outputs, begin, n, nullptr);
   }
 
-  // The op that takes a value as it is computed (KernelContext::take).
+  // The op that takes a value as it is computed (KernelCall::take).
   struct Taker {
     int64_t unit = 1;
     void (*part)(const void* context, const void* x, int64_t at, int64_t count) = nullptr;

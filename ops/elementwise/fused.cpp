@@ -15,6 +15,8 @@
 #include <optional>
 
 #include "devices/checked_outputs.hpp"
+#include "graph/base/buffer.hpp"
+#include "graph/op.hpp"
 #include "ops/elementwise/element_program.hpp"
 #include "ops/support/elementwise.hpp"
 
@@ -163,7 +165,7 @@ void plan_taker(const Program& program, const std::vector<Shape>& shapes, Plan& 
   std::replace(plan.written.begin(), plan.written.end(), program.taker->id, -1);
   if (std::all_of(plan.written.begin(), plan.written.end(),
                   [&](int32_t id) { return id < 0 || shape_of(id) == plan.taken_shape; }))
-    plan.taken = Tensor::type_of(program.node(taken).outputs[0].dtype, plan.taken_shape);
+    plan.taken = tensor_type(program.node(taken).outputs[0].dtype, plan.taken_shape);
   if (!plan.hands_over() &&
       std::find(plan.written.begin(), plan.written.end(), taken) == plan.written.end())
     plan.written.push_back(taken);
@@ -204,7 +206,7 @@ struct Member {
   std::vector<uint32_t> inputs;  // values of the program
 };
 
-struct FusedState final : KernelState {
+struct FusedState final : ProgramState {
   std::shared_ptr<const Plan> known;  // if all shapes are
   bool over_input0 = false;           // no step after that of output 0 reads it
   bool passes_alone = false;          // by `known`, without a producer, a taker or members
@@ -218,7 +220,7 @@ struct FusedState final : KernelState {
   mutable std::mutex mutex;
   mutable std::shared_ptr<const Plan> latest;
 
-  const Graph* program() const override { return text.graph.get(); }
+  const Graph& program() const override { return *text.graph; }
 
   std::shared_ptr<const Plan> plan(const KernelContext& ctx) const {
     if (known) return known;
@@ -320,13 +322,14 @@ struct Firing {
                            .context = this};
     uint32_t slots[kElementValuesMax];
     int32_t count = 0;
-    for (int32_t input : state.producer_inputs) slots[count++] = KernelCall::input_slot(ctx, input);
+    for (int32_t input : state.producer_inputs)
+      slots[count++] = KernelCall::of(ctx).input_slot(input);
     std::vector<Tensor> produced(state.producer->outputs.size());
     produced[0] = made;
     KernelCall call;
-    call.bind_within(within, *state.producer, KernelCall::values(ctx), slots, count,
+    call.bind_within(within, *state.producer, KernelCall::of(ctx).values(), slots, count,
                      produced.data());
-    state.producer->kernel->run(call.context);
+    state.producer->kernel->run(call);
     for (size_t i = 0; i < state.text.outputs.size(); ++i)
       if (const int32_t value = state.text.outputs[i]; state.text.is_of_producer(value))
         ctx.set_output(static_cast<int>(i),
@@ -349,7 +352,7 @@ struct Firing {
     Tensor output;
     KernelCall call;
     call.bind_within(within, *state.taker, &taken, &slot, 1, &output);
-    state.taker->kernel->run(call.context);
+    state.taker->kernel->run(call);
     const auto& wanted = state.text.outputs;
     const auto at = std::find(wanted.begin(), wanted.end(), state.text.taker->id);
     if (at != wanted.end())
@@ -373,8 +376,8 @@ void run_members(KernelContext& ctx, const FusedState& state) {
     KernelCall call;
     call.bind_within(within, member.view, values.data(), member.inputs.data(),
                      static_cast<int32_t>(member.inputs.size()), outputs.data());
-    const auto types = types_to_check(call.context, member.view);
-    member.view.kernel->run(call.context);
+    const auto types = types_to_check(call, member.view);
+    member.view.kernel->run(call);
     check_outputs(member.view, outputs.data(), types);
     values[static_cast<size_t>(member.node.id)] = std::move(outputs[0]);
     values.insert(values.end(), std::make_move_iterator(outputs.begin() + 1),

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "devices/kernel_call.hpp"
+#include "graph/base/buffer.hpp"
+#include "graph/op.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/narrow.hpp"
 
@@ -89,14 +91,14 @@ void run_elements(KernelContext& ctx) {
   });
 }
 
-// Elements of input 0 for a kernel that takes them (KernelContext::take), widened part by part.
+// Elements of input 0 for a kernel that takes them (KernelCall::take), widened part by part.
 struct WidenedParts {
   DType dtype;
   const char* elements;
 
   static void take(const void* self, int64_t begin, int64_t n, int64_t unit,
                    void (*part)(const void*, const void*, int64_t, int64_t), const void* context) {
-    static_assert(kTaken >= KernelContext::kTakeUnitMax);
+    static_assert(kTaken >= KernelCall::kTakeUnitMax);
     const auto& from = *static_cast<const WidenedParts*>(self);
     alignas(64) float wide[kTaken];  // or int32_t
     const int64_t step = kTaken / unit * unit;
@@ -138,7 +140,7 @@ void WidenedNode::run(KernelContext& ctx) const {
     const Tensor& x = ctx.input(i);
     Tensor& input = inputs[static_cast<size_t>(i)];
     if (takes) {
-      input = Tensor::type_of(computed_as(dtype_), x.shape());
+      input = tensor_type(computed_as(dtype_), x.shape());
     } else if (x.dtype() == dtype_) {
       input = ctx.scratch(computed_as(dtype_), x.shape());
       widen_all(ctx, x, input);
@@ -154,7 +156,7 @@ void WidenedNode::run(KernelContext& ctx) const {
   KernelCall call;
   const bool reuse = !takes && node_.op->in_place && count > 0 && ctx.input(0).dtype() == dtype_;
   call.bind_within(within, view_, inputs.data(), slots.data(), count, outputs.data(), reuse);
-  view_.kernel->run(call.context);
+  view_.kernel->run(call);
   for (size_t i = 0; i < node_.outputs.size(); ++i) {
     Tensor& y = outputs[i];
     const auto at = static_cast<int>(i);

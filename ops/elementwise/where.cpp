@@ -1,5 +1,6 @@
 // Where: y = a where the condition holds, else b; element-wise, all three broadcast.
 //   condition: bool.   a, b: one dtype.
+#include "graph/op.hpp"
 #include "ops/support/elementwise.hpp"
 
 namespace troupe {

@@ -1,6 +1,7 @@
 // AveragePool: y[b, i, c] = the mean of channel c of x over window i: over the pixels inside the
 // image; with count_padding, over the whole window, with zeros as padding.
 //   x: [batch, ..., channels]   y: [batch, ..., channels]
+#include "ops/gradients.hpp"
 #include "ops/images/pools.hpp"
 
 namespace troupe {

@@ -2,6 +2,7 @@
 // gets its share of dy; the shares of one pixel are summed in the order of y.
 //   dy: [batch, ..., channels]   x_like, dx: [batch, ..., channels]
 // Only the shape of x_like is read.
+#include "ops/gradients.hpp"
 #include "ops/images/pools.hpp"
 
 namespace troupe {

@@ -4,6 +4,7 @@
 // field.) i and j have one to three dimensions.
 //   x: [batch, ..., in]   filter: [..., in / groups, out]   y: [batch, ..., out]
 #include "ops/elementwise/composition.hpp"
+#include "ops/gradients.hpp"
 #include "ops/images/convolutions.hpp"
 #include "ops/support/regroup.hpp"
 

@@ -3,6 +3,7 @@
 // summed in f32 over all jobs, and rounded once.
 #include "ops/images/convolution_bf16.hpp"
 
+#include "devices/kernel_call.hpp"
 #include "ops/images/convolutions.hpp"
 #include "ops/support/layout_counts.hpp"
 #include "ops/support/narrow.hpp"
@@ -152,7 +153,9 @@ void run_with_filter(KernelContext& ctx, const Plan& plan) {
       [&](int64_t, int64_t first) {
         return std::array<const void*, 3>{from + first * image_in, filter, to + first * image_out};
       },
-      [&](int64_t first, int64_t n) { ctx.finish(first * image_out, n * image_out); });
+      [&](int64_t first, int64_t n) {
+        KernelCall::of(ctx).finish(first * image_out, n * image_out);
+      });
 }
 
 // Computes the filter's gradient from images dy (input 0) and x (input 1).

@@ -1,6 +1,7 @@
 // ConvolutionFilterGradient: dfilter = dL/dfilter of y = convolution(x, filter), from dy = dL/dy.
 //   dy: [batch, ..., out]   x: [batch, ..., in]   filter_like, dfilter: [..., in / groups, out]
 // Only the shape of filter_like is read.
+#include "ops/gradients.hpp"
 #include "ops/images/convolutions.hpp"
 #include "ops/support/layout_counts.hpp"
 #include "ops/reductions/sum_parts.hpp"

@@ -1,6 +1,7 @@
 // ConvolutionInputGradient: dx = dL/dx of y = convolution(x, filter), from dy = dL/dy.
 //   dy: [batch, ..., out]   filter: [..., in / groups, out]   x_like, dx: [batch, ..., in]
 // Only the shape of x_like is read.
+#include "ops/gradients.hpp"
 #include "ops/images/convolutions.hpp"
 
 namespace troupe {

@@ -3,6 +3,7 @@
 //   x: [batch, ..., in]   filter: [..., out / groups, in]   y: [batch, ..., out]
 // Each dimension grows from n to n * stride with same padding, otherwise to
 //   (n - 1) * stride + (window - 1) * dilation + 1 + output_padding - before - after.
+#include "ops/gradients.hpp"
 #include "ops/images/convolutions.hpp"
 
 namespace troupe {

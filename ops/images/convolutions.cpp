@@ -2,6 +2,7 @@
 // ops/images/convolutions.hpp.
 #include "ops/images/convolutions.hpp"
 
+#include "devices/kernel_call.hpp"
 #include "ops/images/winograd.hpp"
 #include "ops/support/layout_counts.hpp"
 
@@ -297,7 +298,9 @@ bool run_with_filter(KernelContext& ctx, const ConvolutionSizes& sizes, Convolut
       [&](int64_t, int64_t first) {
         return std::array<const void*, 3>{from + first * image_in, filter, to + first * image_out};
       },
-      [&](int64_t first, int64_t count) { ctx.finish(first * image_out, count * image_out); });
+      [&](int64_t first, int64_t count) {
+        KernelCall::of(ctx).finish(first * image_out, count * image_out);
+      });
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <optional>
 
+#include "devices/kernel_call.hpp"
 #include "devices/threads/isa.hpp"
 #include "ops/support/node.hpp"
 #include "ops/support/onednn.hpp"
@@ -174,7 +175,7 @@ std::optional<ConvolutionSizes> convolution_sizes(KernelContext& ctx, const Shap
   if (!sizes.is_empty()) return sizes;
   Tensor& output = ctx.output();
   std::fill_n(output.mutable_data<T>(), output.size(), T{0});
-  ctx.finish(0, output.size());
+  KernelCall::of(ctx).finish(0, output.size());
   return {};
 }
 
@@ -231,7 +232,7 @@ void compute_images(KernelContext& ctx, const ConvolutionSizes& sizes, Convoluti
       in_isa<DepthwiseLoop>(&sizes, from, filter, to, first, last);
     else
       in_isa<Loop>(&sizes, from, filter, to, first, last);
-    ctx.finish(first * image, (last - first) * image);
+    KernelCall::of(ctx).finish(first * image, (last - first) * image);
   });
 }
 

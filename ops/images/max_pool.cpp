@@ -1,7 +1,9 @@
 // MaxPool: y[b, i, c] = the greatest x of channel c in window i; NaN if the window contains NaN.
 // Padding is never the greatest.
 //   x: [batch, ..., channels]   y: [batch, ..., channels]
+#include "devices/kernel_call.hpp"
 #include "ops/elementwise/composition.hpp"
+#include "ops/gradients.hpp"
 #include "ops/images/pool_pairs.hpp"
 
 namespace troupe {
@@ -83,7 +85,7 @@ void cpu(KernelContext& ctx) {
       in_isa<PairMaxLoop>(&sizes, x, y, first, last);
     else
       in_isa<MaxLoop>(&sizes, x, y, scratch, first, last);
-    ctx.finish(first * sizes.y_image(), (last - first) * sizes.y_image());
+    KernelCall::of(ctx).finish(first * sizes.y_image(), (last - first) * sizes.y_image());
   });
 }
 

@@ -1,6 +1,8 @@
 // MaxPoolGradient: dx = dL/dx of y = max_pool(x), from dy = dL/dy: every dy goes to the first
 // maximum of its window in row-major order; the values of one pixel are summed in the order of y.
 //   dy: [batch, ..., channels]   x, dx: [batch, ..., channels]
+#include "devices/kernel_call.hpp"
+#include "ops/gradients.hpp"
 #include "ops/images/max_pool_back.hpp"
 
 namespace troupe {
@@ -30,7 +32,7 @@ void cpu(KernelContext& ctx) {
         max_pool_back_apart(&sizes, x, dy, dx, b, b + 1);
       else
         max_pool_back_shared(&sizes, x, dy, dx, b, b + 1);
-      ctx.finish(b * size, size);
+      KernelCall::of(ctx).finish(b * size, size);
     }
   });
 }

@@ -2,6 +2,7 @@
 // of equal ones). It is the gradient of max_pool_gradient, so that pools can be differentiated
 // twice.
 //   values, x: [batch, ..., channels]   y: [batch, ..., channels]
+#include "ops/gradients.hpp"
 #include "ops/images/pools.hpp"
 
 namespace troupe {

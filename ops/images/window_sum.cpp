@@ -1,5 +1,6 @@
 // WindowSum: y[..., j] = the sum of x[..., i] for i from j - radius to j + radius, within bounds.
 //   x, y: [..., c]. Integers wrap around. Part of local_response_norm.
+#include "ops/gradients.hpp"
 #include "ops/support/elementwise.hpp"
 
 namespace troupe {

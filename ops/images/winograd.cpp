@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "devices/kernel_call.hpp"
 #include "devices/threads/isa.hpp"
 #include "devices/threads/thread_index.hpp"
 #include "ops/reductions/sum_parts.hpp"
@@ -214,7 +215,7 @@ void WinogradPass::run_with_filter(KernelContext& ctx) const {
       products_->execute(ctx, {patches, factors, products}, scratch);
       by_tile<TileLoop>(grid_, static_cast<const float*>(products), y, block_ * out, t, last);
     }
-    ctx.finish(image * grid_.tiled.size(), count * grid_.tiled.size());
+    KernelCall::of(ctx).finish(image * grid_.tiled.size(), count * grid_.tiled.size());
   });
 }
 

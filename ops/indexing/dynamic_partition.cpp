@@ -1,6 +1,7 @@
 // DynamicPartition: output p = the slices of x whose partition is p, in their order.
 //   x: [i..., rest...]   partitions: [i...], i32 or i64, each in [0, parts)
 //   outputs: `parts` of them, each [count, rest...]
+#include "ops/gradients.hpp"
 #include "ops/support/axes.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/indices.hpp"

@@ -4,6 +4,7 @@
 //   its shape is read   dys: each [count, rest...]   dx: the shape of x_like.
 #include <cstring>
 
+#include "ops/gradients.hpp"
 #include "ops/support/indices.hpp"
 #include "troupe/ops.hpp"
 

@@ -3,6 +3,7 @@
 //   indices[m]: [i...], i32 or i64   parts[m]: [i..., rest...]   y: [greatest index + 1, rest...]
 #include <cstring>
 
+#include "ops/gradients.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/rows.hpp"
 #include "ops/indexing/stitch.hpp"

@@ -4,6 +4,7 @@
 //   parts_like[m]: only the shape is read   dparts[m]: the shape of parts_like[m].
 #include <cstring>
 
+#include "ops/gradients.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/indexing/stitch.hpp"
 

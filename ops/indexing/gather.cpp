@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "graph/op_properties.hpp"
+#include "ops/gradients.hpp"
 #include "ops/support/indices.hpp"
 #include "troupe/ops.hpp"
 

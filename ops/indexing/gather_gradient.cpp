@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/op_properties.hpp"
+#include "ops/gradients.hpp"
 #include "ops/support/indices.hpp"
 #include "troupe/ops.hpp"
 

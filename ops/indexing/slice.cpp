@@ -1,5 +1,6 @@
 // Slice: y = a box of x; a slice of whole rows shares x's memory.
 //   x: any shape   y: x[begin[d], begin[d] + size[d]) in every dimension d; size -1: to the end.
+#include "ops/gradients.hpp"
 #include "ops/support/axes.hpp"
 #include "ops/support/node.hpp"
 #include "ops/support/strided.hpp"

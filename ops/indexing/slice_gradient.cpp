@@ -3,6 +3,7 @@
 //   dx: the shape of x_like.
 #include <cstring>
 
+#include "ops/gradients.hpp"
 #include "ops/support/node.hpp"
 #include "ops/support/strided.hpp"
 #include "troupe/ops.hpp"

@@ -8,6 +8,7 @@
 //   several bits are set, ellipsis has priority over new axis, and new axis over shrink.
 #include "ops/indexing/strided_slice.hpp"
 
+#include "ops/gradients.hpp"
 #include "ops/support/node.hpp"
 
 namespace troupe {

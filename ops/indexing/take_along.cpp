@@ -1,6 +1,7 @@
 // TakeAlong: y = x[..., indices[..., j, ...], ...], elements chosen along one axis (NumPy's
 // take_along_axis).
 //   x: [..., n, ...] of any dtype   indices, y: [..., m, ...], i32 or i64, each in [0, n)
+#include "ops/gradients.hpp"
 #include "ops/indexing/take_along.hpp"
 #include "troupe/ops.hpp"
 

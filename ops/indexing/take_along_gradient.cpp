@@ -4,6 +4,7 @@
 // Only the shape of x_like is read.
 #include <algorithm>
 
+#include "ops/gradients.hpp"
 #include "ops/indexing/take_along.hpp"
 #include "troupe/ops.hpp"
 

@@ -2,6 +2,7 @@
 // is joined with updates[i..., :], in the order of the indices.
 //   x, y: any shape   indices: [i..., k], i32 or i64, each within its dimension of x
 //   updates: [i..., sizes of x from dimension k on]
+#include "ops/gradients.hpp"
 #include "ops/indexing/scatter_nd.hpp"
 
 namespace troupe {

@@ -4,6 +4,7 @@
 //   updates_like: only its shape is read   dupdates: the shape of updates_like.
 #include <cstring>
 
+#include "ops/gradients.hpp"
 #include "ops/indexing/scatter_nd.hpp"
 
 namespace troupe {

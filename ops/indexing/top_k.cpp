@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/gradients.hpp"
 #include "ops/support/narrow.hpp"
 #include "ops/support/order.hpp"
 #include "troupe/ops.hpp"

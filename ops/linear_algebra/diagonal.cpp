@@ -2,6 +2,7 @@
 //   x: [..., m, ..., n, ...] of any dtype   y: the other dimensions of x, then the diagonal's.
 #include "ops/linear_algebra/diagonal.hpp"
 
+#include "ops/gradients.hpp"
 #include "ops/support/node.hpp"
 
 namespace troupe {

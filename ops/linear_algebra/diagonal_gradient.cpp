@@ -2,6 +2,7 @@
 //   dy: a diagonal of x_like   x_like: only its shape is used   dx: the shape of x_like.
 #include <cstring>
 
+#include "ops/gradients.hpp"
 #include "ops/linear_algebra/diagonal.hpp"
 #include "ops/support/node.hpp"
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <tuple>
 
+#include "devices/kernel_call.hpp"
 #include "ops/support/broadcast.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/linear_algebra/matmul.hpp"
@@ -243,8 +244,10 @@ std::unique_ptr<KernelState> prepare_onednn(const Node& node) {
 void finish(const KernelContext& ctx, const Sizes& s, const Cut::Job& job, int64_t at_c) {
   const Block& block = job.block;
   if (block.columns == s.n)
-    return ctx.finish(at_c, std::max(block.batch_a, block.batch_b) * block.rows * s.n);
-  for (int64_t row = 0; row < block.rows; ++row) ctx.finish(at_c + row * s.n, block.columns);
+    return KernelCall::of(ctx).finish(at_c,
+                                      std::max(block.batch_a, block.batch_b) * block.rows * s.n);
+  for (int64_t row = 0; row < block.rows; ++row)
+    KernelCall::of(ctx).finish(at_c + row * s.n, block.columns);
 }
 
 template <class T>
@@ -257,7 +260,7 @@ void cpu_onednn(KernelContext& ctx) {
       of_b{ctx.input(1).shape(), state.transpose_b};
   if (of_a.columns() == 0) {  // no products to sum
     std::memset(output.mutable_raw(), 0, static_cast<size_t>(output.byte_size()));
-    return ctx.finish(0, output.size());
+    return KernelCall::of(ctx).finish(0, output.size());
   }
   const Products products = products_of(of_a, of_b);
   const Sizes& s = products.each;
@@ -334,7 +337,7 @@ void cpu(KernelContext& ctx) {
       of_b{ctx.input(1).shape(), state.transpose_b};
   T* c = output.mutable_data<T>();
   std::fill(c, c + output.size(), T{0});
-  if (of_a.columns() == 0) return ctx.finish(0, output.size());
+  if (of_a.columns() == 0) return KernelCall::of(ctx).finish(0, output.size());
   const Products products = products_of(of_a, of_b);
   const Sizes& s = products.each;
   const T *a = ctx.input(0).data<T>(), *b = ctx.input(1).data<T>();
@@ -353,7 +356,7 @@ void cpu(KernelContext& ctx) {
                          state.transpose_a ? s.m : int64_t{1}, one_b, c + i * s.m * s.n, s.m, s.k,
                          s.n);
   }
-  ctx.finish(0, output.size());
+  KernelCall::of(ctx).finish(0, output.size());
 }
 
 template <class T>

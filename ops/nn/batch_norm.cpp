@@ -3,6 +3,7 @@
 //   x, y: [..., c], f32 or f64, with at least two dimensions   gamma, beta, mean, variance: [c]
 // The variance is that of the formula, the mean of (x - mean)^2; TensorFlow returns n / (n - 1)
 // times it. The mean is subtracted before squaring. Sums are the fixed tree of ops/nn/norm.hpp.
+#include "ops/gradients.hpp"
 #include "ops/nn/batch_norm.hpp"
 
 namespace troupe {

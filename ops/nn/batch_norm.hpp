@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "devices/kernel_call.hpp"
 #include "ops/nn/norm.hpp"
 
 namespace troupe {
@@ -94,7 +95,7 @@ void normalize(KernelContext& ctx, const T* x, const T* gamma, const T* beta, co
     for_near_rows(count, c, [&](int64_t row, int64_t n) {
       const int64_t at = (first + row) * c;
       in_isa<NormalizeLoop>(x + at, mean, static_cast<const T*>(scale), beta, y + at, n, c);
-      ctx.finish(at, n * c);
+      KernelCall::of(ctx).finish(at, n * c);
     });
   });
 }

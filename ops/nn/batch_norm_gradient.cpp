@@ -3,6 +3,7 @@
 //   dx = gamma / sqrt(variance + epsilon) * (dy - mean(dy) - z * mean(dy * z))
 //   dgamma = sum(dy * z), dbeta = sum(dy)
 //   dy, x, dx: [..., c], f32 or f64   gamma, mean, variance, dgamma, dbeta: [c]
+#include "ops/gradients.hpp"
 #include "ops/nn/batch_norm.hpp"
 
 namespace troupe {

@@ -2,6 +2,7 @@
 // labels of row b, after repetitions and then blanks are removed (Graves et al. 2006). Labels that
 // do not fit into the time give infinity with gradient 0. ops/nn/ctc.hpp describes the inputs.
 //   loss: [batch]
+#include "ops/gradients.hpp"
 #include "ops/nn/ctc.hpp"
 
 namespace troupe {

@@ -2,6 +2,7 @@
 // labels is at k at time t)) (Graves et al. 2006, equation 16). It is 0 past a row's time, and for
 // labels that do not fit into the time. ops/nn/ctc.hpp describes the inputs.
 //   dloss: [batch]   dlogits: the shape of logits
+#include "ops/gradients.hpp"
 #include "ops/nn/ctc.hpp"
 
 namespace troupe {

@@ -2,6 +2,7 @@
 // over the last dimension (Ba, Kiros, Hinton, Layer Normalization, 2016).
 //   x, y: [..., c], f32 or f64   gamma, beta: [c]
 // The mean is subtracted before squaring.
+#include "ops/gradients.hpp"
 #include "ops/nn/norm.hpp"
 
 namespace troupe {

@@ -4,6 +4,7 @@
 //   dx = (g - mean(g) - z * mean(g * z)) / sqrt(variance + epsilon)
 //   dgamma = sum(dy * z), dbeta = sum(dy)
 //   dy, x, dx: [..., c], f32 or f64   gamma, dgamma, dbeta: [c]
+#include "ops/gradients.hpp"
 #include "ops/nn/norm.hpp"
 
 namespace troupe {

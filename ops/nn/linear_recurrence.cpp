@@ -3,6 +3,7 @@
 //   y[i] = the sum over k < i of u[k] * w[k + 1] * ... * w[i - 1],
 // the sum in the gradient of a running product.
 //   u, w, y: one shape, f32 or f64, no scalars.
+#include "ops/gradients.hpp"
 #include "ops/reductions/scan.hpp"
 
 namespace troupe {

@@ -1,5 +1,6 @@
 // The functions of troupe/ops/networks.hpp and convolutions.hpp that are composed of other ops.
 #include "ops/elementwise/composition.hpp"
+#include "ops/gradients.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/support/regroup.hpp"
 #include "troupe/ops/networks.hpp"

@@ -1,6 +1,7 @@
 // RmsNorm: y = x / sqrt(mean(x^2) + epsilon) * gamma, with the mean over the last dimension (Zhang
 // and Sennrich, Root Mean Square Layer Normalization, 2019).
 //   x, y: [..., c], f32 or f64   gamma: [c]
+#include "ops/gradients.hpp"
 #include "ops/nn/norm.hpp"
 
 namespace troupe {

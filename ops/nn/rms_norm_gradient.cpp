@@ -4,6 +4,7 @@
 //   dx = (g - z * mean(g * z)) / r
 //   dgamma = sum(dy * z)
 //   dy, x, dx: [..., c], f32 or f64   gamma, dgamma: [c]
+#include "ops/gradients.hpp"
 #include "ops/nn/norm.hpp"
 
 namespace troupe {

@@ -2,6 +2,7 @@
 // -log(softmax(logits)[i, labels[i]]), of each row i. Finite for all finite logits.
 //   logits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
 //   loss: [...]
+#include "ops/gradients.hpp"
 #include "ops/nn/cross_entropy.hpp"
 #include "ops/support/row.hpp"
 

@@ -2,6 +2,8 @@
 // labels[i])) for each row i, in one kernel.
 //   dloss: [...]   logits, dlogits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in
 //   [0, classes)
+#include "graph/op.hpp"
+#include "ops/gradients.hpp"
 #include "ops/nn/cross_entropy.hpp"
 #include "ops/support/regroup.hpp"
 #include "ops/support/row.hpp"
@@ -76,8 +78,8 @@ Op softmax_cross_entropy_gradient_op() {
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
                       {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .join = Op::Join{
-              .with = "SoftmaxCrossEntropy", .like = 1, .into = "SoftmaxCrossEntropyAndGradient"}};
+          .join = std::make_shared<const OpJoin>(OpJoin{
+              .with = "SoftmaxCrossEntropy", .like = 1, .into = "SoftmaxCrossEntropyAndGradient"})};
 }
 
 Output softmax_cross_entropy_gradient(Output dloss, Output logits, Output labels, Origin at) {

@@ -92,7 +92,7 @@ inline const Shape& drawn_shape(const InferContext& ctx) {
 }
 
 inline RandomStream random_stream(const KernelContext& ctx) {
-  RandomStream stream(ctx.attr<int64_t>("seed"), random_key(ctx.node()), ctx.run().step,
+  RandomStream stream(ctx.attr<int64_t>("seed"), random_key(ctx.node()), ctx.step(),
                       ctx.attr<int64_t>("replica"));
   for (auto i = static_cast<int>(inputs_before_path(ctx.node())); i < ctx.input_count(); ++i)
     stream.enter(ctx.input(i).item<int64_t>());

@@ -1,6 +1,7 @@
 // Cumprod: y[i] = x[0] * ... * x[i] along an axis; `exclusive`: without x[i], so y[0] = 1;
 // `reverse`: from the other end.
 //   x, y: any shape but a scalar. Integers wrap around.
+#include "ops/gradients.hpp"
 #include "ops/reductions/scan.hpp"
 
 namespace troupe {

@@ -2,6 +2,7 @@
 // ArgMin. NaN wins against all numbers. F is Maximum or Minimum.
 #pragma once
 
+#include "ops/gradients.hpp"
 #include "ops/support/narrow.hpp"
 #include "ops/reductions/reduce.hpp"
 

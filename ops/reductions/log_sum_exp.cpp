@@ -3,6 +3,7 @@
 //   x: any shape, f32 or f64   y: x without the axes, or with size 1 there if keep_dims.
 #include <limits>
 
+#include "ops/gradients.hpp"
 #include "ops/reductions/reduce.hpp"
 #include "ops/support/vector_math.hpp"
 

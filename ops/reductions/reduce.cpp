@@ -1,4 +1,5 @@
 // The shapes and views of reductions, documented in ops/reductions/reduce.hpp.
+#include "devices/kernel_call.hpp"
 #include "ops/reductions/reduce.hpp"
 
 namespace troupe {
@@ -40,7 +41,7 @@ void take_whole(KernelContext& ctx, Tensor& to) {
   const int64_t size = size_of(to.dtype());
   char* const bytes = static_cast<char*>(to.mutable_raw());
   in_parts(ctx, to.size(), [&](int64_t begin, int64_t n) {
-    ctx.take<char>(begin, n, 1, [=](const char* x, int64_t at, int64_t count) {
+    KernelCall::of(ctx).take<char>(begin, n, 1, [=](const char* x, int64_t at, int64_t count) {
       std::memcpy(bytes + at * size, x, static_cast<size_t>(count * size));
     });
   });
@@ -51,7 +52,7 @@ void take_whole(KernelContext& ctx, Tensor& to) {
 ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes) {
   const Shape shape = x.shape();
   ReduceView view;
-  if (ctx.input_is_whole()) view.x = x.raw();
+  if (KernelCall::of(ctx).input_is_whole()) view.x = x.raw();
   if (shape.size() == 0) {  // other sizes may be too large to multiply
     view.outer = reduced_shape(shape, axes, false).size();
     view.reduced = 0;
@@ -81,7 +82,7 @@ ReduceView reduce_view(KernelContext& ctx, const Tensor& x, uint32_t axes) {
   view.outer *= std::exchange(view.inner, 1);
   view.copy = ctx.scratch(x.dtype(), order);
   Tensor whole = x;
-  if (!ctx.input_is_whole()) {  // no error is possible once elements are taken
+  if (!KernelCall::of(ctx).input_is_whole()) {  // no error is possible once elements are taken
     ctx.output();
     view.sums = ctx.scratch(x.dtype(), {view.outer, ceil_div(view.reduced, kReducedPerJob)});
     whole = ctx.scratch(x.dtype(), shape);

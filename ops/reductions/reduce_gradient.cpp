@@ -3,6 +3,7 @@
 //   dy: x_like reduced over the axes   x_like: of any dtype, only its shape is read   dx: the shape
 //   of x_like.
 #include "graph/op_properties.hpp"
+#include "ops/gradients.hpp"
 #include "ops/support/narrow.hpp"
 #include "ops/reductions/reduce.hpp"
 

@@ -1,5 +1,6 @@
 // ReduceMean: y = the mean of x over axes (all of them if none is named); NaN for no elements.
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims.
+#include "ops/gradients.hpp"
 #include "ops/reductions/reduce.hpp"
 
 namespace troupe {

@@ -1,5 +1,6 @@
 // ReduceProd: y = the product of x over axes (all of them if none is named); 1 for no elements.
 //   x: any shape   y: x without the axes, or with size 1 there if keep_dims. Integers wrap around.
+#include "ops/gradients.hpp"
 #include "ops/support/narrow.hpp"
 #include "ops/reductions/reduction.hpp"
 

@@ -1,6 +1,7 @@
 // The tree of a reduction, for elements of any size; documented in ops/reductions/reduce.hpp. It
 // cuts the work into jobs by sizes alone, and joins elements with a table's loops
 // (ops/reductions/reduction.hpp).
+#include "devices/kernel_call.hpp"
 #include "ops/reductions/reduce.hpp"
 
 namespace troupe {
@@ -81,7 +82,7 @@ void take(const KernelContext& ctx, const Joiner& join, const ReduceView& view, 
   if (view.x)
     f(join.at(view.x, begin), begin, count);
   else
-    ctx.take<char>(begin, count, unit, f);
+    KernelCall::of(ctx).take<char>(begin, count, unit, f);
 }
 
 // y = the reduction of elements [begin, begin + n), with 1 <= n <= kReducedPerJob.
@@ -233,9 +234,11 @@ void reduce_taken_middle(KernelContext& ctx, const Joiner& join, const ReduceVie
     const auto add = [&](const char* x, int64_t, int64_t n) { tree.add(x, n); };
     const int64_t first = (part / parts * reduced + begin) * inner + j;
     if (columns == inner)
-      ctx.take<char>(first, count * inner, inner <= KernelContext::kTakeUnitMax ? inner : 1, add);
+      KernelCall::of(ctx).take<char>(first, count * inner,
+                                     inner <= KernelCall::kTakeUnitMax ? inner : 1, add);
     else
-      for (int64_t r = 0; r < count; ++r) ctx.take<char>(first + r * inner, columns, 1, add);
+      for (int64_t r = 0; r < count; ++r)
+        KernelCall::of(ctx).take<char>(first + r * inner, columns, 1, add);
     tree.finish(to);
   });
 }

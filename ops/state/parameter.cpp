@@ -7,6 +7,8 @@
 // first one. A graph has one node for each (name, device, replica).
 #include <set>
 
+#include "devices/run_context.hpp"
+#include "graph/frames.hpp"
 #include "ops/state/parameter_request.hpp"
 #include "troupe/ops.hpp"
 
@@ -116,7 +118,7 @@ Output parameter(std::string_view name, Output initial, Origin at) {
   Graph& graph = *initial.graph;
   const TensorType type{initial.dtype(), initial.shape()};
   const std::string device = graph.device();
-  const auto outside = graph.open_frame(-1);  // read once a step, from any branch or loop
+  const auto outside = open_frame(graph, -1);  // read once a step, from any branch or loop
   std::string initial_name;
   for (const auto& node : graph.nodes()) {
     if (node->op->name != "Parameter" || node->attr<std::string>("parameter") != name) continue;

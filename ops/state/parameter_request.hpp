@@ -7,6 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "devices/run_context.hpp"
+#include "graph/frames.hpp"
+#include "graph/op.hpp"
+#include "graph/optimizer.hpp"
 #include "ops/support/node.hpp"
 #include "ops/support/refused.hpp"
 #include "troupe/optimizer.hpp"
@@ -96,7 +100,7 @@ inline std::vector<AttrSpec> push_attrs() {
 }
 
 inline bool inside_loop(const Graph& graph) {
-  for (int32_t frame = graph.frame(); frame >= 0; frame = graph.node(frame).frame)
+  for (int32_t frame = current_frame(graph); frame >= 0; frame = graph.node(frame).frame)
     if (graph.node(frame).op->control == ControlKind::loop) return true;
   return false;
 }

@@ -2,6 +2,7 @@
 // without the other rows. The pass pull_rows (placement/passes/pull_rows.cpp) makes it if a
 // parameter is only gathered from.
 //   indices: [i...], i32 or i64   y: [i..., row...]
+#include "devices/run_context.hpp"
 #include "ops/support/indices.hpp"
 #include "ops/state/parameter_request.hpp"
 #include "troupe/ops.hpp"

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/frames.hpp"
 #include "ops/state/parameter_request.hpp"
 #include "graph/parameter_nodes.hpp"
 
@@ -31,7 +32,7 @@ inline int64_t place_write(const Graph& graph, std::string_view op, const std::s
     throw refused(op, at, "it is inside a loop, but parameter ", parameter,
                   " is written once a step; let the loop return the value, and write it then");
   std::set<int32_t> around = {-1};  // the frames around it
-  for (int32_t frame = graph.frame(); frame >= 0; frame = graph.node(frame).frame)
+  for (int32_t frame = current_frame(graph); frame >= 0; frame = graph.node(frame).frame)
     around.insert(frame);
   int64_t number = 0;
   for (const auto& node : graph.nodes()) {

@@ -3,7 +3,10 @@
 // parameter and the optimizer's accumulators unchanged.
 //   gradient: f32 or f64, of the parameter's shape   finite: bool scalar
 #include "devices/async_inputs.hpp"
+#include "devices/run_context.hpp"
+#include "graph/base/packed_rows.hpp"
 #include "ops/state/parameter_request.hpp"
+#include "ops/state/pushes.hpp"
 #include "troupe/ops/parameters.hpp"
 #include "troupe/optimizer.hpp"
 

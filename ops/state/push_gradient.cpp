@@ -3,6 +3,7 @@
 // updates, as the text from describe() of troupe/optimizer.hpp. No outputs.
 //   gradient: the parameter's dtype and shape
 #include "devices/async_inputs.hpp"
+#include "devices/run_context.hpp"
 #include "ops/state/parameter_request.hpp"
 #include "troupe/ops.hpp"
 

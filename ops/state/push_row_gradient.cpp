@@ -4,7 +4,9 @@
 //   indices: [k], i64, unique except for SGD   values: [k, row...], rows of the parameter's dtype
 //   and shape; with `indices_per_row` s, k / s rows of `row_size` elements in any shape, each for
 //   s consecutive indices (placement/passes/push_rows_once.cpp)
+#include "devices/run_context.hpp"
 #include "ops/state/parameter_request.hpp"
+#include "ops/state/pushes.hpp"
 #include "troupe/ops/parameters.hpp"
 
 namespace troupe {

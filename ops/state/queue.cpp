@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "devices/run_context.hpp"
 #include "ops/random/philox.hpp"
 
 namespace troupe {

@@ -5,6 +5,7 @@
 // k depends on the indices.
 #include <limits>
 
+#include "ops/state/pushes.hpp"
 #include "ops/support/axes.hpp"
 #include "ops/support/indices.hpp"
 #include "troupe/ops/parameters.hpp"

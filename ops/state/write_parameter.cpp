@@ -1,6 +1,8 @@
 // WriteParameter: parameter = value, or with `add` parameter += value, in its shards. No outputs;
 // completes when the shards have acknowledged it.
 //   value: the parameter's dtype and shape
+#include "devices/run_context.hpp"
+#include "graph/frames.hpp"
 #include "ops/state/parameter_write.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/parameters.hpp"
@@ -55,7 +57,7 @@ Output assign_add(Output parameter, Output value, const std::vector<int32_t>& co
 
 Counter counter(Graph& graph, std::string_view name, int64_t first, Origin at) {
   const auto value_of = [&] {  // outside, even if a body or a branch makes the counter
-    const auto outside = graph.open_frame(-1);
+    const auto outside = open_frame(graph, -1);
     return parameter(name, constant(graph, Tensor::scalar<int64_t>(first), "", at), at);
   };
   const Output value = value_of();

@@ -1,6 +1,7 @@
 // WriteParameterRows: row indices[i...] of a parameter = values[i..., :], or with `add` += that, in
 // its shards. No outputs; completes when the shards have acknowledged it.
 //   indices: [i...], i32 or i64, each in [0, rows)   values: [i..., row...], of its dtype
+#include "devices/run_context.hpp"
 #include "ops/support/indices.hpp"
 #include "ops/state/parameter_write.hpp"
 #include "troupe/ops/parameters.hpp"

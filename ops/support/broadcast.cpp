@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/op.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <optional>
 
+#include "graph/op.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

@@ -1,6 +1,7 @@
 // The frame of element-wise kernels: which elements a loop gets, by which thread. Loops are
 // compiled for each function, dtype and instruction set; they come here as pointers, one call for a
 // row or for a part of one.
+#include "graph/op.hpp"
 #include "ops/support/elementwise.hpp"
 
 namespace troupe {

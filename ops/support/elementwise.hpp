@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "devices/threads/isa.hpp"
+#include "graph/op.hpp"
 #include "ops/support/broadcast.hpp"
 #include "ops/support/node.hpp"
 #include "troupe/ops.hpp"

@@ -2,6 +2,7 @@
 // instruction set gives the same bits.
 #include "ops/support/narrow.hpp"
 
+#include "devices/kernel_call.hpp"
 #include "ops/support/elementwise.hpp"
 
 namespace troupe {
@@ -57,7 +58,7 @@ void narrow_all(const KernelContext& ctx, const Tensor& from, Tensor& to, bool f
   char* y = static_cast<char*>(to.mutable_raw());
   in_parts(ctx, from.size(), [=, &ctx](int64_t begin, int64_t n) {
     narrow(dtype, x + begin * wide, y + begin * size, n);
-    if (finishes) ctx.finish(begin, n);
+    if (finishes) KernelCall::of(ctx).finish(begin, n);
   });
 }
 

@@ -17,6 +17,7 @@
 #include <set>
 
 #include "graph/made_nodes.hpp"
+#include "graph/op.hpp"
 #include "graph/op_properties.hpp"
 #include "placement/passes/on_cpu.hpp"
 #include "placement/passes/passes.hpp"

@@ -21,6 +21,7 @@
 
 #include "graph/attr_text.hpp"
 #include "graph/made_nodes.hpp"
+#include "graph/op.hpp"
 #include "graph/op_properties.hpp"
 #include "placement/passes/on_cpu.hpp"
 #include "placement/passes/passes.hpp"

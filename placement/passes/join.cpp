@@ -13,6 +13,7 @@
 #include <map>
 #include <set>
 
+#include "graph/op.hpp"
 #include "placement/passes/on_cpu.hpp"
 #include "placement/passes/passes.hpp"
 
@@ -57,7 +58,7 @@ class Joining {
   }
 
   void visit(const Node& backward) {
-    const Op::Join& join = *backward.op->join;
+    const OpJoin& join = *backward.op->join;
     const Op* into = graph_.registry().find(join.into);
     const Node* forward = into ? forward_of(backward) : nullptr;
     if (!forward || static_cast<size_t>(join.like) >= forward->inputs.size()) return;

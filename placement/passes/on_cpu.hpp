@@ -1,7 +1,7 @@
 // is_on_cpu(), for passes that apply only to host nodes.
 #pragma once
 
-#include "troupe/device.hpp"
+#include "graph/device_name.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/device_name.hpp"
+#include "graph/graph_state.hpp"
 #include "graph/prune.hpp"
 #include "placement/passes/passes.hpp"
-#include "troupe/device.hpp"
 
 namespace troupe {
 namespace {
@@ -90,6 +91,59 @@ std::vector<int32_t> numbers_of(const std::vector<int32_t>& kept, size_t nodes) 
   return number;
 }
 
+// The nodes of a pass's own graph may be written.
+Node& node_of(Graph& graph, int32_t id) { return *graph.state().nodes[static_cast<size_t>(id)]; }
+
+void redirect(Graph& graph, const Edits& edits, std::vector<int32_t>& before) {
+  bool moved = false;
+  for (int32_t& id : before) {
+    const int32_t to = edits.now({&graph, id, 0}).node;
+    moved = moved || to != id;
+    id = to;
+  }
+  if (!moved) return;
+  std::set<int32_t> seen;  // several may have become one
+  std::erase_if(before, [&](int32_t id) { return !seen.insert(id).second; });
+}
+
+// `changed` and `renamed` are those of `edits`.
+void change(Graph& graph, const Edits& edits, std::map<int32_t, Node>& changed,
+            const std::map<int32_t, int32_t>& renamed) {
+  for (auto& [id, node] : changed) node_of(graph, id) = std::move(node);
+  for (const auto& [id, like] : renamed) {
+    Node& node = node_of(graph, id);
+    const Node& other = graph.node(like);
+    graph.state().by_name.erase(node.name);
+    node.name = other.name;
+    node.file = other.file;
+    node.line = other.line;
+    graph.state().by_name[node.name] = id;
+  }
+  for (auto& node : graph.state().nodes) {
+    for (Output& input : node->inputs) input = edits.now(input);
+    redirect(graph, edits, node->control_inputs);
+  }
+}
+
+// Removes all nodes that have no number.
+void keep(Graph& graph, const std::vector<int32_t>& kept, const std::vector<int32_t>& number) {
+  for (int32_t id : kept) outlive_partners(graph, number, node_of(graph, id));
+  std::vector<std::unique_ptr<Node>> nodes;
+  nodes.reserve(kept.size());
+  for (auto it = graph.state().by_name.begin(); it != graph.state().by_name.end();) {
+    it->second = number[static_cast<size_t>(it->second)];
+    it = it->second < 0 ? graph.state().by_name.erase(it) : std::next(it);
+  }
+  for (size_t i = 0; i < kept.size(); ++i) {
+    auto& place = nodes.emplace_back(std::move(graph.state().nodes[static_cast<size_t>(kept[i])]));
+    place->id = static_cast<int32_t>(i);
+    for (Output& input : place->inputs) input.node = number[static_cast<size_t>(input.node)];
+    for (int32_t& id : place->control_inputs) id = number[static_cast<size_t>(id)];
+    if (place->frame >= 0) place->frame = number[static_cast<size_t>(place->frame)];
+  }
+  graph.state().nodes = std::move(nodes);
+}
+
 }  // namespace
 
 OutputMap::OutputMap(const Graph& graph) {
@@ -103,71 +157,69 @@ OutputMap::OutputMap(const Graph& graph) {
   }
 }
 
-// The only class that writes into the nodes of a graph.
-class GraphEditor {
- public:
-  static Node& node(Graph& graph, int32_t id) { return *graph.nodes_[static_cast<size_t>(id)]; }
+// The nodes of a pass's own graph may be written.
+Node& node_of(Graph& graph, int32_t id) { return *graph.state().nodes[static_cast<size_t>(id)]; }
 
-  static void change(Graph& graph, std::map<int32_t, Node>& changed,
-                     const std::map<int32_t, int32_t>& renamed, const OutputMap& now) {
-    for (auto& [id, node] : changed) GraphEditor::node(graph, id) = std::move(node);
-    for (const auto& [id, like] : renamed) {
-      Node& node = GraphEditor::node(graph, id);
-      const Node& other = graph.node(like);
-      graph.by_name_.erase(node.name);
-      node.name = other.name;
-      node.file = other.file;
-      node.line = other.line;
-      graph.by_name_[node.name] = id;
-    }
-    for (auto& node : graph.nodes_) {
-      for (Output& input : node->inputs) input = now[input];
-      redirect(graph, now, node->control_inputs);
-    }
+void redirect(Graph& graph, const OutputMap& now, std::vector<int32_t>& before) {
+  bool moved = false;
+  for (int32_t& id : before) {
+    const int32_t to = now[{&graph, id, 0}].node;
+    moved = moved || to != id;
+    id = to;
   }
+  if (!moved) return;
+  std::set<int32_t> seen;  // several may have become one
+  std::erase_if(before, [&](int32_t id) { return !seen.insert(id).second; });
+}
 
-  static void redirect(Graph& graph, const OutputMap& now, std::vector<int32_t>& before) {
-    bool moved = false;
-    for (int32_t& id : before) {
-      const int32_t to = now[{&graph, id, 0}].node;
-      moved = moved || to != id;
-      id = to;
-    }
-    if (!moved) return;
-    std::set<int32_t> seen;  // several may have become one
-    std::erase_if(before, [&](int32_t id) { return !seen.insert(id).second; });
+void change(Graph& graph, std::map<int32_t, Node>& changed,
+            const std::map<int32_t, int32_t>& renamed, const OutputMap& now) {
+  GraphState& state = graph.state();
+  for (auto& [id, node] : changed) node_of(graph, id) = std::move(node);
+  for (const auto& [id, like] : renamed) {
+    Node& node = node_of(graph, id);
+    const Node& other = graph.node(like);
+    state.by_name.erase(node.name);
+    node.name = other.name;
+    node.file = other.file;
+    node.line = other.line;
+    state.by_name[node.name] = id;
   }
+  for (auto& node : state.nodes) {
+    for (Output& input : node->inputs) input = now[input];
+    redirect(graph, now, node->control_inputs);
+  }
+}
 
-  // Removes all nodes that have no number.
-  static void keep(Graph& graph, const std::vector<int32_t>& kept,
-                   const std::vector<int32_t>& number) {
-    for (int32_t id : kept) outlive_partners(graph, number, node(graph, id));
-    std::vector<std::unique_ptr<Node>> nodes;
-    nodes.reserve(kept.size());
-    for (auto it = graph.by_name_.begin(); it != graph.by_name_.end();) {
-      it->second = number[static_cast<size_t>(it->second)];
-      it = it->second < 0 ? graph.by_name_.erase(it) : std::next(it);
-    }
-    for (size_t i = 0; i < kept.size(); ++i) {
-      auto& place = nodes.emplace_back(std::move(graph.nodes_[static_cast<size_t>(kept[i])]));
-      place->id = static_cast<int32_t>(i);
-      for (Output& input : place->inputs) input.node = number[static_cast<size_t>(input.node)];
-      for (int32_t& id : place->control_inputs) id = number[static_cast<size_t>(id)];
-      if (place->frame >= 0) place->frame = number[static_cast<size_t>(place->frame)];
-    }
-    graph.nodes_ = std::move(nodes);
+// Removes all nodes that have no number.
+void keep(Graph& graph, const std::vector<int32_t>& kept, const std::vector<int32_t>& number) {
+  GraphState& state = graph.state();
+  for (int32_t id : kept) outlive_partners(graph, number, node_of(graph, id));
+  std::vector<std::unique_ptr<Node>> nodes;
+  nodes.reserve(kept.size());
+  for (auto it = state.by_name.begin(); it != state.by_name.end();) {
+    it->second = number[static_cast<size_t>(it->second)];
+    it = it->second < 0 ? state.by_name.erase(it) : std::next(it);
   }
-};
+  for (size_t i = 0; i < kept.size(); ++i) {
+    auto& place = nodes.emplace_back(std::move(state.nodes[static_cast<size_t>(kept[i])]));
+    place->id = static_cast<int32_t>(i);
+    for (Output& input : place->inputs) input.node = number[static_cast<size_t>(input.node)];
+    for (int32_t& id : place->control_inputs) id = number[static_cast<size_t>(id)];
+    if (place->frame >= 0) place->frame = number[static_cast<size_t>(place->frame)];
+  }
+  state.nodes = std::move(nodes);
+}
 
 CallGraph call_graph(const Graph& graph, const std::vector<Output>& fetches,
                      const std::vector<Output>& feeds,
                      const std::map<int32_t, std::string>* devices) {
   CallGraph call;
   call.origins = kept_nodes(graph, fetches, feeds);
-  call.graph = graph.copy(call.origins);
+  call.graph = copy_of(graph, call.origins);
   const std::vector<int32_t> number = numbers_of(call.origins, graph.nodes().size());
   for (size_t i = 0; i < call.origins.size(); ++i) {
-    Node& node = GraphEditor::node(*call.graph, static_cast<int32_t>(i));
+    Node& node = node_of(*call.graph, static_cast<int32_t>(i));
     if (!devices) {
       outlive_partners(graph, number, node);
       continue;
@@ -269,11 +321,11 @@ Rewritten Edits::apply(CallGraph call) && {
   Graph& graph = *call.graph;
   for (const auto& [id, like] : renamed_)
     call.origins[static_cast<size_t>(id)] = call.origins[static_cast<size_t>(like)];
-  GraphEditor::change(graph, changed_, renamed_, now_);
+  change(graph, changed_, renamed_, now_);
   for (Output& fetch : call.fetches) fetch = now(fetch);
   const std::vector<int32_t> kept = in_order(graph, kept_nodes(graph, call.fetches, call.feeds));
   const std::vector<int32_t> number = numbers_of(kept, graph.nodes().size());
-  GraphEditor::keep(graph, kept, number);
+  keep(graph, kept, number);
   const auto renumber = [&](Output& output) {
     output.node = number[static_cast<size_t>(output.node)];
     if (output.node < 0) output = {};

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/check/op_check.hpp"
 #include "tests/conformance/model.hpp"
 #include "troupe/session.hpp"
 

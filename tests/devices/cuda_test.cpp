@@ -8,6 +8,7 @@
 
 #include "devices/device.hpp"
 #include "devices/memory/pool.hpp"
+#include "devices/run_context.hpp"
 #include "tests/support/engine/device_reply.hpp"
 #include "troupe/ops.hpp"
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "devices/memory/pool.hpp"
+#include "graph/op.hpp"
 #include "tests/support/engine/small_ops.hpp"
 
 namespace troupe {

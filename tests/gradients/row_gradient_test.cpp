@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "devices/run_context.hpp"
+#include "graph/base/packed_rows.hpp"
 #include "tests/support/evaluate.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/parameters.hpp"

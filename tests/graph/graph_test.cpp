@@ -1,8 +1,9 @@
 // Graph::add: names, scopes, attributes, and the exact text of every refusal.
 #include <doctest/doctest.h>
 
+#include "graph/device_name.hpp"
+#include "graph/op.hpp"
 #include "tests/support/engine/toy_ops.hpp"
-#include "troupe/device.hpp"
 #include "troupe/graph.hpp"
 
 using namespace troupe;

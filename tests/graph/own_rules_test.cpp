@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "graph/op.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -163,7 +164,8 @@ TEST_CASE("kernels that cannot be called, and promises of what is not there, are
   op = own_op();
   op.kernels.push_back(op.kernels[0]);
   CHECK(said(op) == "op \"Mine\": the kernel for any dtype on cpu is listed twice");
-  CHECK(said({.name = "Mine", .join = Op::Join{.with = "Exp", .into = "Log"}}) ==
+  const OpJoin join{.with = "Exp", .into = "Log"};
+  CHECK(said({.name = "Mine", .join = std::make_shared<const OpJoin>(join)}) ==
         "op \"Mine\": its `join` names no input that it shares with Exp");
   CHECK(said({.name = "Mine", .inputs = {"x"}, .aliases = true}) ==
         "op \"Mine\": it `aliases` its first input as its first output, but lacks one of them");

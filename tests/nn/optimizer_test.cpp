@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "graph/optimizer.hpp"
 #include "tests/support/optimizers.hpp"
 
 namespace troupe {

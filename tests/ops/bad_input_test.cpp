@@ -8,6 +8,9 @@
 #include <limits>
 #include <map>
 
+#include "devices/run_context.hpp"
+#include "graph/base/buffer.hpp"
+#include "graph/op.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -24,7 +27,7 @@ class SmallMemory final : public Memory {
  public:
   Buffer* allocate(int64_t bytes) override {
     if (bytes > kBytesMax) throw Error(Errc::out_of_memory, "more than the test allows");
-    return Tensor::empty(DType::u8, Shape{bytes}).detach();
+    return detach(Tensor::empty(DType::u8, Shape{bytes}));
   }
   MemoryStats stats() const override { return {}; }
   void release(Buffer*) noexcept override {}

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

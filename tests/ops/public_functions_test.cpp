@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/attr_text.hpp"
+#include "ops/gradients.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 

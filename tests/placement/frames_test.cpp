@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/frames.hpp"
 #include "placement/passes/rewrite.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/op.hpp"
@@ -160,7 +161,7 @@ TEST_CASE("a value of another frame is refused, and the graph stays as it was") 
         return x;
       });
   has(text, "which is inside the Branch node cond/branch1");
-  has(refusal_of([&] { (void)graph.open_frame(x.node); }).text, "opens no frame");
+  has(refusal_of([&] { (void)open_frame(graph, x.node); }).text, "opens no frame");
 }
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/op.hpp"
 #include "graph/prune.hpp"
 #include "placement/call_graph.hpp"
 #include "placement/partition.hpp"

@@ -1,10 +1,11 @@
 // The explicit placer: requested devices, colocation, kernels, and its errors when no device fits.
 #include <doctest/doctest.h>
 
+#include "graph/device_name.hpp"
+#include "graph/op.hpp"
 #include "placement/passes/passes.hpp"
 #include "placement/placement.hpp"
 #include "tests/support/engine/toy_ops.hpp"
-#include "troupe/device.hpp"
 
 using namespace troupe;
 

@@ -7,6 +7,8 @@
 
 #include "devices/memory/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
+#include "devices/run_context.hpp"
+#include "graph/op.hpp"
 #include "placement/passes/passes.hpp"
 #include "troupe/op.hpp"
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "graph/optimizer.hpp"
 #include "training/checkpoints/checkpoint_files.hpp"
 #include "training/checkpoints/digest.hpp"
 #include "actors/observe/json.hpp"

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/op.hpp"
 #include "nn/loss_scale.hpp"
 #include "troupe/op.hpp"
 #include "graph/parameter_nodes.hpp"

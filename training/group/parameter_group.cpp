@@ -9,6 +9,7 @@
 
 #include "actors/master/gate.hpp"
 #include "actors/async/guard.hpp"
+#include "graph/optimizer.hpp"
 #include "graph/task_of.hpp"
 #include "training/group/once_a_step.hpp"
 #include "training/rules/optimizer.hpp"

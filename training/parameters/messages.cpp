@@ -1,4 +1,5 @@
 // Converts slices to and from messages, and registers the messages.
+#include "graph/optimizer.hpp"
 #include "training/parameters/messages.hpp"
 
 #include <caf/actor_system_config.hpp>

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "devices/failure.hpp"
+#include "devices/run_context.hpp"
+#include "graph/base/packed_rows.hpp"
 #include "graph/base/repeat_rows.hpp"
 #include "training/rules/row_slices.hpp"
 #include "training/parameters/write_kind.hpp"

@@ -22,6 +22,7 @@
 #include <caf/all.hpp>
 
 #include "actors/observe/trace.hpp"
+#include "devices/run_context.hpp"
 #include "training/parameters/local_shard.hpp"
 #include "troupe/op.hpp"
 

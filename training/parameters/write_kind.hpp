@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "devices/run_context.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "devices/threads/isa.hpp"
+#include "graph/optimizer.hpp"
 
 namespace troupe {
 namespace {

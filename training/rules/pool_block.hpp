@@ -3,6 +3,7 @@
 #pragma once
 
 #include "devices/memory/pool.hpp"
+#include "graph/base/buffer.hpp"
 #include "troupe/tensor.hpp"
 
 namespace troupe {
@@ -10,7 +11,7 @@ namespace troupe {
 // True if the tensor is as large as its buffer, and that is a large one of `pool`.
 inline bool fills_block_of(const BufferOwner* pool, const Tensor& tensor) {
   if (!pool || !tensor.defined() || tensor.byte_size() <= Memory::kMarkedAbove) return false;
-  Buffer* const buffer = tensor.buffer();
+  Buffer* const buffer = buffer_of(tensor);
   return buffer->owner == pool && buffer->data() == tensor.raw() &&
          static_cast<int>(buffer->tag) == size_class::of(tensor.byte_size());
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/packed_rows.hpp"
 #include "training/rules/rule.hpp"
 #include "troupe/ops/parameters.hpp"
 

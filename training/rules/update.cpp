@@ -10,6 +10,7 @@
 
 #include "devices/threads/isa.hpp"
 #include "devices/threads/lanes.hpp"
+#include "graph/base/packed_rows.hpp"
 #include "graph/base/repeat_rows.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/pool_block.hpp"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/optimizer.hpp"
 #include "training/rules/optimizer.hpp"
 
 namespace troupe {

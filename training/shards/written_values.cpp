@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "graph/base/packed_rows.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/parameters.hpp"

@@ -12,6 +12,8 @@
 #include "actors/engine/program/compile_parts.hpp"
 #include "actors/engine/program/pass_through.hpp"
 #include "devices/held.hpp"
+#include "devices/run_context.hpp"
+#include "graph/op.hpp"
 #include "placement/memory_plan.hpp"
 
 namespace troupe {

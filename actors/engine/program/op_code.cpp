@@ -5,6 +5,7 @@
 
 #include "devices/device.hpp"
 #include "devices/work.hpp"
+#include "graph/op.hpp"
 
 namespace troupe {
 namespace {

@@ -1,5 +1,6 @@
 // PassThroughNodes: a node passes through if all its readers wait for the branch that it is in.
 #include "actors/engine/program/pass_through.hpp"
+#include "graph/op.hpp"
 
 #include <algorithm>
 

@@ -31,14 +31,8 @@ Output ones_like(Output x, Origin at = Origin::here());
 
 // repeats[d] copies side by side along each dimension d.
 Output tile(Output x, std::vector<int64_t> repeats, Origin at = Origin::here());
-// Sums dy, of the shape of that tile, down to the shape of x_like.
-Output tile_gradient(Output dy, Output x_like, std::vector<int64_t> repeats,
-                     Origin at = Origin::here());
 // Repeats each slice along the axis `count` times in a row.
 Output repeat(Output x, int64_t count, int64_t axis, Origin at = Origin::here());
-// Sums dy, of the shape of that repeat, down to the shape of x_like.
-Output repeat_gradient(Output dy, Output x_like, int64_t count, int64_t axis,
-                       Origin at = Origin::here());
 
 // ---- boxes, borders, order ----
 
@@ -55,10 +49,6 @@ struct StridedSliceOptions {
 // clamped to the ends.
 Output strided_slice(Output x, std::vector<int64_t> begin, std::vector<int64_t> end,
                      StridedSliceOptions options = {}, Origin at = Origin::here());
-// Zeros in the shape of x_like, with dy at the place of that slice.
-Output strided_slice_gradient(Output dy, Output x_like, std::vector<int64_t> begin,
-                              std::vector<int64_t> end, StridedSliceOptions options = {},
-                              Origin at = Origin::here());
 enum class PadMode : uint8_t {
   constant,   // 0 0 | 1 2 3 | 0 0, with PadOptions::value for 0
   reflect,    // 3 2 | 1 2 3 | 2 1; a border is smaller than x
@@ -72,10 +62,6 @@ struct PadOptions {
 // A border of before[d] and after[d] elements around x in each dimension d.
 Output pad(Output x, std::vector<int64_t> before, std::vector<int64_t> after,
            PadOptions options = {}, Origin at = Origin::here());
-// dy, floats, without its borders, which are added to the elements of x that they show. Not for
-// mode constant.
-Output pad_gradient(Output dy, std::vector<int64_t> before, std::vector<int64_t> after,
-                    PadMode mode, Origin at = Origin::here());
 // Reverses the order along the axes; {}: all.
 Output reverse(Output x, std::vector<int64_t> axes = {}, Origin at = Origin::here());
 Output flip_left_right(Output images,
@@ -107,9 +93,6 @@ Output tensor_scatter_sub(Output x, Output indices, Output updates, Origin at = 
 Output tensor_scatter_max(Output x, Output indices, Output updates, Origin at = Origin::here());
 Output tensor_scatter_min(Output x, Output indices, Output updates, Origin at = Origin::here());
 Output tensor_scatter_update(Output x, Output indices, Output updates, Origin at = Origin::here());
-// Slices of dy; 0 where a later index is the same.
-Output tensor_scatter_update_gradient(Output dy, Output indices, Output updates_like,
-                                      Origin at = Origin::here());
 
 // ---- numbers in order ----
 
@@ -145,23 +128,14 @@ Output boolean_mask(Output x, Output mask, Origin at = Origin::here());
 // x [i..., rest...] by partitions [i...], each in [0, parts): outputs p [how many, rest...].
 std::vector<Output> dynamic_partition(Output x, Output partitions, int64_t parts,
                                       Origin at = Origin::here());
-// The slices of dys, one for each partition, at their places in x: the shape of x_like.
-Output dynamic_partition_gradient(Output partitions, Output x_like, const std::vector<Output>& dys,
-                                  Origin at = Origin::here());
 // y[indices[m][i...], ...] = parts[m][i..., ...], the last one of equal indices; 0 elsewhere.
 Output dynamic_stitch(const std::vector<Output>& indices, const std::vector<Output>& parts,
                       Origin at = Origin::here());
-// The elements of dy that each part filled: one output for each part, of its shape.
-std::vector<Output> dynamic_stitch_gradient(Output dy, const std::vector<Output>& indices,
-                                            const std::vector<Output>& parts_like,
-                                            Origin at = Origin::here());
 
 // ---- diagonals: of all matrices over the last two dimensions ----
 
 Output diag(Output x, Origin at = Origin::here());       // [..., n] -> [..., n, n]
 Output diag_part(Output x, Origin at = Origin::here());  // [..., m, n] -> [..., min(m, n)]
-// Zeros in the shape of x_like, with dy as diagonals.
-Output diag_part_gradient(Output dy, Output x_like, Origin at = Origin::here());
 // Zeros except for `lower` diagonals below the main one, that one, and `upper` above it; -1: all.
 Output band_part(Output x, int64_t lower, int64_t upper, Origin at = Origin::here());
 // Zeros above (tril) or below (triu) that diagonal: 0 is the main one, 1 the next one above.
@@ -205,10 +179,6 @@ Output sort(Output x, SortOptions options = {}, Origin at = Origin::here());
 Output argsort(Output x, SortOptions options = {}, Origin at = Origin::here());
 // x at indices, i32 or i64, along one axis; the other sizes of both are the same.
 Output take_along(Output x, Output indices, int64_t axis = -1, Origin at = Origin::here());
-// Adds dy, floats, into zeros in the shape of x_like, at the places that take_along read. Only the
-// shape of x_like is used.
-Output take_along_gradient(Output dy, Output indices, Output x_like, int64_t axis = -1,
-                           Origin at = Origin::here());
 // The positions, i64, at which `values` would be inserted into ascending lines: before equals, or
 // after them if `right`. sorted [n] and values of any shape; or [..., n] and [..., m].
 Output search_sorted(Output sorted, Output values, bool right = false, Origin at = Origin::here());

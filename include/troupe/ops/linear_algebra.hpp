@@ -24,9 +24,6 @@ struct DiagonalOptions {
   int64_t axis2 = -1;
 };
 Output diagonal(Output x, DiagonalOptions options = {}, Origin at = Origin::here());
-// Zeros in the shape of x_like, with dy at the place of that diagonal.
-Output diagonal_gradient(Output dy, Output x_like, DiagonalOptions options = {},
-                         Origin at = Origin::here());
 // The sum of x[..., i, i + offset]. For numbers except u8; the matrices need not be square.
 Output trace(Output x, int64_t offset = 0, Origin at = Origin::here());
 // The sum of products over axes_a of a and axes_b of b, in pairs. The result has the other

@@ -32,17 +32,8 @@ Output sparse_dense_matmul(Output indices, Output values, Output b, Shape shape,
 // al. 2016).
 Output layer_norm(Output x, Output gamma, Output beta, double epsilon = 1e-5,
                   Origin at = Origin::here());
-// dL/dx, dL/dgamma and dL/dbeta of layer_norm, from dy = dL/dy.
-struct NormGradient {
-  Output dx, dgamma, dbeta;
-};
-NormGradient layer_norm_gradient(Output dy, Output x, Output gamma, double epsilon = 1e-5,
-                                 Origin at = Origin::here());
 // x / sqrt(mean of x^2 + epsilon) * gamma, over the last dimension (Zhang and Sennrich 2019).
 Output rms_norm(Output x, Output gamma, double epsilon = 1e-6, Origin at = Origin::here());
-// dL/dx and dL/dgamma of rms_norm; dbeta is undefined.
-NormGradient rms_norm_gradient(Output dy, Output x, Output gamma, double epsilon = 1e-6,
-                               Origin at = Origin::here());
 // The formula of layer_norm for each channel, over all other dimensions: x [..., c], as [n, c] or
 // NHWC (Ioffe and Szegedy 2015). For training; the program keeps running averages of mean and
 // variance.
@@ -51,9 +42,6 @@ struct BatchNorm {
 };
 BatchNorm batch_norm(Output x, Output gamma, Output beta, double epsilon = 1e-5,
                      Origin at = Origin::here());
-// dL/dx, dL/dgamma and dL/dbeta of batch_norm's y, for its mean and variance.
-NormGradient batch_norm_gradient(Output dy, Output x, Output gamma, Output mean, Output variance,
-                                 double epsilon = 1e-5, Origin at = Origin::here());
 // y for a given mean and variance.
 Output batch_norm_inference(Output x, Output gamma, Output beta, Output mean, Output variance,
                             double epsilon = 1e-5, Origin at = Origin::here());
@@ -61,8 +49,6 @@ Output batch_norm_inference(Output x, Output gamma, Output beta, Output mean, Ou
 // last: x [n, ..., c] (Wu and He 2018); with as many groups as channels it is an instance norm.
 Output group_norm(Output x, Output gamma, Output beta, int64_t groups, double epsilon = 1e-5,
                   Origin at = Origin::here());
-// The sum of x over the existing channels among j - radius to j + radius. Also for i32 and i64.
-Output window_sum(Output x, int64_t radius, Origin at = Origin::here());
 // x / (bias + alpha * s)^beta with s the sum of x^2 over the channels j - radius to j + radius
 // (Krizhevsky et al. 2012; parameters as in TensorFlow).
 struct LocalResponseNormOptions {
@@ -110,12 +96,6 @@ Output conv3d(Output x, Output filter, ConvolutionOptions options = {}, Origin a
 // each of x's c, which must be known while building; leave `groups` at 1.
 Output depthwise_convolution(Output x, Output filter, ConvolutionOptions options = {},
                              Origin at = Origin::here());
-// dL/dx and dL/dfilter of y = convolution(x, filter), from dy = dL/dy. Only the shapes of x_like
-// and filter_like are used.
-Output convolution_input_gradient(Output dy, Output filter, Output x_like,
-                                  ConvolutionOptions options = {}, Origin at = Origin::here());
-Output convolution_filter_gradient(Output dy, Output x, Output filter_like,
-                                   ConvolutionOptions options = {}, Origin at = Origin::here());
 // The transpose of a convolution, from its y back to the size of its x (Zeiler et al. 2010): filter
 // [..., out / groups, in]. Each dimension grows from n to n * stride with Padding::same, else to
 // (n - 1) * stride + span + output_padding - before - after, where output_padding, {} for 0, is
@@ -136,15 +116,8 @@ struct PoolWindow {
 };
 // The maximum of each window; NaN if there is one. Padding never wins.
 Output max_pool(Output x, PoolWindow window = {}, Origin at = Origin::here());
-// dL/dx of y = max_pool(x), from dy = dL/dy, which goes to the first maximum of each window.
-Output max_pool_gradient(Output dy, Output x, PoolWindow window = {}, Origin at = Origin::here());
-// The elements of `values`, which has x's shape, at the positions of the maxima of max_pool(x).
-Output max_pool_select(Output values, Output x, PoolWindow window = {}, Origin at = Origin::here());
 // The mean of each window.
 Output average_pool(Output x, PoolWindow window = {}, Origin at = Origin::here());
-// dL/dx of y = average_pool(x), from dy = dL/dy. Only the shape of x_like is used.
-Output average_pool_gradient(Output dy, Output x_like, PoolWindow window = {},
-                             Origin at = Origin::here());
 // Pools over whole images: x [b, ..., c] -> [b, c]. The mean; the maximum, whose gradient all equal
 // maxima share.
 Output global_average_pool(Output x, Origin at = Origin::here());
@@ -357,8 +330,5 @@ Output sampled_softmax_loss(Output weights, Output biases, Output inputs, Output
 // that do not fit into the time -> [batch].
 Output ctc_loss(Output logits, Output labels, Output time_sizes, Output label_sizes,
                 int64_t blank = 0, Origin at = Origin::here());
-// dL/d(logits) from dloss [batch].
-Output ctc_loss_gradient(Output dloss, Output logits, Output labels, Output time_sizes,
-                         Output label_sizes, int64_t blank = 0, Origin at = Origin::here());
 
 }  // namespace troupe

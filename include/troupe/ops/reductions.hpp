@@ -43,9 +43,5 @@ struct ScanOptions {
 // Running sums and products, for numbers except u8.
 Output cumsum(Output x, ScanOptions options = {}, Origin at = Origin::here());
 Output cumprod(Output x, ScanOptions options = {}, Origin at = Origin::here());
-// y[0] = 0, y[i] = u[i - 1] + w[i - 1] * y[i - 1] along the axis; u and w have one shape. For
-// floats.
-Output linear_recurrence(Output u, Output w, int64_t axis = -1, bool reverse = false,
-                         Origin at = Origin::here());
 
 }  // namespace troupe

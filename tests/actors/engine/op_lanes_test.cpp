@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "ops/gradients.hpp"
 #include "tests/support/evaluate.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/networks.hpp"

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/gradients.hpp"
 #include "tests/support/evaluate.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/session.hpp"

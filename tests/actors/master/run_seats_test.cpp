@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "actors/master/session_state.hpp"
+#include "devices/kernel_call.hpp"
+#include "devices/run_context.hpp"
 #include "devices/threads/thread_index.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/op.hpp"
@@ -32,7 +34,7 @@ std::shared_ptr<const Registry> ops() {
                    .infer_shapes = same,
                    .no_gradient = "a test",
                    .kernels = {{DeviceKind::cpu, DType::none, [](KernelContext& ctx) {
-                                  if (called) called(ctx.run());
+                                  if (called) called(KernelCall::of(ctx).run());
                                   ctx.set_output(0, ctx.input(0));
                                 }}}});
     // An asynchronous kernel that answers at once: its executor keeps a table of its runs.

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "ops/check/op_check.hpp"
 #include "tests/support/central_differences.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/refusal.hpp"

@@ -1,5 +1,6 @@
 // PoolMemory and PoolCache: sizes, reuse, budget, statistics, several threads.
 #include "devices/memory/pool.hpp"
+#include "graph/base/buffer.hpp"
 
 #include <doctest/doctest.h>
 
@@ -222,7 +223,7 @@ TEST_CASE("a cache hands out what it was given, as the pool's") {
   PoolCache cache(pool);
   Tensor a = f32(cache, 100);
   const void* address = a.raw();
-  CHECK(a.buffer()->owner == pool.owner());
+  CHECK(buffer_of(a)->owner == pool.owner());
   cache.drop(a);
   CHECK(!a.defined());
   CHECK(cache.cached_bytes() == 64 + 448);
@@ -302,10 +303,10 @@ TEST_CASE("a pool knows which large buffers are held, for what, and not those th
   PoolMemory pool("cpu", 64 * kMiB);
   CHECK(pool.held(10).count == 0);
   Tensor small = f32(pool, 100), a = f32(pool, 50'000), b = f32(pool, 100'000);
-  pool.mark(small.buffer(), {400, 7, 1});  // too small to be recorded
-  pool.mark(b.buffer(), {b.byte_size(), 8, 2});
+  pool.mark(buffer_of(small), {400, 7, 1});  // too small to be recorded
+  pool.mark(buffer_of(b), {b.byte_size(), 8, 2});
   const Tensor elsewhere = Tensor::zeros(DType::f32, {100'000});
-  pool.mark(elsewhere.buffer(), {1, 1, 1});  // of another memory
+  pool.mark(buffer_of(elsewhere), {1, 1, 1});  // of another memory
   Memory::Held held = pool.held(10);
   CHECK(held.count == 2);
   CHECK(held.bytes == 600'000);
@@ -332,7 +333,7 @@ TEST_CASE("threads allocate, mark and release while another asks what is held") 
     threads.emplace_back([&pool, &stop, t] {
       for (int64_t i = 0; !stop.load(); ++i) {
         const Tensor x = f32(pool, 20'000 + i % 7 * 10'000);
-        pool.mark(x.buffer(), {x.byte_size(), t, i});
+        pool.mark(buffer_of(x), {x.byte_size(), t, i});
         if (i % 16 == 0) pool.trim();
       }
     });

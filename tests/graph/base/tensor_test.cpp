@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "graph/base/buffer.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/engine/toy_ops.hpp"
 #include "troupe/tensor.hpp"
@@ -106,7 +107,7 @@ TEST_CASE("elements begin at a cache line, right behind their header") {
   for (int64_t n : {0, 1, 15, 16, 1000}) {
     const Tensor t = Tensor::empty(DType::f32, Shape{n});
     CHECK(reinterpret_cast<uintptr_t>(t.raw()) % 64 == 0);
-    CHECK(static_cast<const void*>(t.buffer() + 1) == t.raw());
+    CHECK(static_cast<const void*>(buffer_of(t) + 1) == t.raw());
   }
 }
 
@@ -114,7 +115,7 @@ TEST_CASE("copies and views share elements, and the last one gives the buffer ba
   std::vector<float> elements = {0, 1, 2, 3, 4, 5};
   Lender lender;
   {
-    Tensor t = Tensor::adopt(lender.lend(0, elements.data()), DType::f32, Shape{3, 2});
+    Tensor t = adopt(lender.lend(0, elements.data()), DType::f32, Shape{3, 2});
     CHECK(t.unique());
     const Tensor rows = t.rows(1, 3);
     CHECK(rows.shape() == Shape{2, 2});
@@ -137,11 +138,11 @@ TEST_CASE("copies and views share elements, and the last one gives the buffer ba
 TEST_CASE("a detached buffer keeps its reference") {
   std::vector<float> elements = {0};
   Lender lender;
-  Tensor t = Tensor::adopt(lender.lend(0, elements.data()), DType::f32, Shape{1, 1, 1, 1, 1});
-  Buffer* buffer = t.detach();
+  Tensor t = adopt(lender.lend(0, elements.data()), DType::f32, Shape{1, 1, 1, 1, 1});
+  Buffer* buffer = detach(t);
   CHECK_FALSE(t.defined());
   CHECK(lender.returned == 0);
-  Tensor::adopt(buffer, DType::f32, Shape{1}).reset();
+  adopt(buffer, DType::f32, Shape{1}).reset();
   CHECK(lender.returned == 1);
 }
 
@@ -157,7 +158,7 @@ TEST_CASE("more than four dimensions and sizes past 2^31 work like others") {
   Lender lender;
   uint8_t nowhere = 0;  // the elements are never touched
   const int64_t size = int64_t{1} << 33;
-  const Tensor big = Tensor::adopt(lender.lend(0, &nowhere), DType::u8, Shape{size});
+  const Tensor big = adopt(lender.lend(0, &nowhere), DType::u8, Shape{size});
   CHECK(big.size() == size);
   CHECK(big.dim(0) == size);
 }
@@ -169,8 +170,7 @@ TEST_CASE("rows that begin past element 2^32 hold on to the whole") {
   {
     Tensor far;
     {
-      const Tensor big =
-          Tensor::adopt(lender.lend(Buffer::kOffHost, &first), DType::u8, Shape{4, row});
+      const Tensor big = adopt(lender.lend(Buffer::kOffHost, &first), DType::u8, Shape{4, row});
       far = big.rows(3, 4);
     }
     CHECK(far.shape() == Shape{1, row});
@@ -197,7 +197,7 @@ TEST_CASE("wrong access to elements is refused") {
                              ": of shape [3] is not filled by 2 values"));
   Lender lender;
   float x = 0;
-  const Tensor away = Tensor::adopt(lender.lend(Buffer::kOffHost, &x), DType::f32, Shape{1});
+  const Tensor away = adopt(lender.lend(Buffer::kOffHost, &x), DType::f32, Shape{1});
   CHECK(error_of([&] { (void)away.data<float>(); }) ==
         "the elements of a tensor f32[1] were read on the host, but they are on a device");
 }

@@ -2,6 +2,7 @@
 // possible: nothing overflows, and no loop runs over elements that do not exist.
 #include <doctest/doctest.h>
 
+#include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

@@ -5,6 +5,8 @@
 
 #include "devices/memory/heap_memory.hpp"
 #include "devices/kernel_call.hpp"
+#include "devices/run_context.hpp"
+#include "graph/op.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"

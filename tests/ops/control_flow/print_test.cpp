@@ -4,6 +4,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "graph/op.hpp"
 #include "tests/support/op_cases.hpp"
 #include "troupe/ops/control_flow.hpp"
 

@@ -1,4 +1,5 @@
 // Element-wise ops of two inputs, each against its definition, and broadcasting, which they share.
+#include "ops/check/op_check.hpp"
 #include "tests/ops/elementwise/reference.hpp"
 
 namespace troupe {

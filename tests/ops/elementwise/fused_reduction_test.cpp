@@ -2,6 +2,8 @@
 // whose members do what other ops do.
 #include <doctest/doctest.h>
 
+#include "devices/run_context.hpp"
+#include "graph/op.hpp"
 #include "tests/support/engine/fused_nodes.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"

@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 
+#include "graph/op.hpp"
 #include "tests/support/engine/fused_nodes.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <thread>
 
+#include "graph/op.hpp"
+#include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"
 #include "troupe/ops/networks.hpp"
 

@@ -2,6 +2,7 @@
 // evaluator, which has none for groups.
 #include <doctest/doctest.h>
 
+#include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"
 #include "troupe/ops/networks.hpp"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

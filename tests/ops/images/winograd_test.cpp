@@ -11,6 +11,8 @@
 
 #include "devices/device.hpp"
 #include "devices/kernel_call.hpp"
+#include "graph/op.hpp"
+#include "ops/gradients.hpp"
 #include "ops/images/winograd.hpp"
 #include "tests/support/engine/fused_nodes.hpp"
 #include "tests/support/op_cases.hpp"

@@ -1,6 +1,7 @@
 // Gather and its gradient.
 #include <doctest/doctest.h>
 
+#include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

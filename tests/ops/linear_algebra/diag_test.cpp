@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

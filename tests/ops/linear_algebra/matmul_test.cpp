@@ -6,6 +6,7 @@
 #include <cmath>
 #include <thread>
 
+#include "graph/op.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ops/gradients.hpp"
 #include "tests/support/evaluate.hpp"
 #include "tests/support/op_cases.hpp"
 

@@ -1,6 +1,7 @@
 // SumRows, and the push of its result.
 #include <doctest/doctest.h>
 
+#include "ops/state/pushes.hpp"
 #include "tests/support/op_cases.hpp"
 #include "troupe/ops/parameters.hpp"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/graph_state.hpp"
 #include "tests/support/op_cases.hpp"
 #include "troupe/custom_op.hpp"
 #include "troupe/optimizer.hpp"
@@ -190,14 +191,14 @@ TEST_CASE("a scope of mixed precision computes products low, and losses and sums
   Output product, hidden, loss;
   {
     const auto mixed = mixed_precision(graph);
-    CHECK(graph.compute() == DType::bf16);
+    CHECK(graph.state().scopes.back().compute == DType::bf16);
     product = matmul(x, w);
     hidden = relu(product);
     loss = reduce_mean(softmax_cross_entropy(hidden, labels));
     const auto off = mixed_precision(graph, DType::f32);
     CHECK(matmul(x, w).dtype() == DType::f32);
   }
-  CHECK(graph.compute() == DType::none);
+  CHECK(graph.state().scopes.back().compute == DType::none);
   CHECK(product.dtype() == DType::bf16);
   CHECK(hidden.dtype() == DType::bf16);
   CHECK(loss.dtype() == DType::f32);

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "graph/op.hpp"
+#include "ops/gradients.hpp"
 #include "tests/support/evaluate.hpp"
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"

@@ -19,6 +19,7 @@
 
 #include "actors/cluster/lane_scheduler.hpp"
 #include "actors/engine/executor.hpp"
+#include "devices/run_context.hpp"
 #include "graph/prune.hpp"
 #include "placement/passes/passes.hpp"
 #include "placement/partition.hpp"

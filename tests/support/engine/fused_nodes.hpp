@@ -10,7 +10,9 @@
 
 #include <doctest/doctest.h>
 
+#include "devices/run_context.hpp"
 #include "devices/threads/lanes.hpp"
+#include "graph/op.hpp"
 #include "tests/support/evaluate.hpp"
 #include "tests/support/pass_text.hpp"
 
@@ -90,7 +92,7 @@ struct FusedNode {
     KernelCall firing;
     firing.bind(view, inputs.data(), slots.data(), static_cast<int32_t>(slots.size()),
                 outputs.data(), memory, run, reuse);
-    view.kernel->run(firing.context);
+    view.kernel->run(firing);
     return outputs;
   }
 };

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "devices/device.hpp"
+#include "devices/run_context.hpp"
+#include "graph/op.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {

@@ -12,6 +12,7 @@
 
 #include "actors/master/master.hpp"
 #include "actors/cluster/process.hpp"
+#include "devices/run_context.hpp"
 #include "tests/support/simulation/shard_ledger.hpp"
 #include "tests/support/simulation/sim_cluster_options.hpp"
 #include "tests/support/simulation/sim_disk.hpp"

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/base/packed_rows.hpp"
 #include "tests/support/simulation/message_bag.hpp"
 #include "training/parameters/messages.hpp"
 #include "troupe/ops/parameters.hpp"

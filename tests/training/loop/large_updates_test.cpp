@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "devices/memory/pool.hpp"
+#include "graph/base/buffer.hpp"
 #include "tests/support/helpers.hpp"
 #include "tests/support/optimizers.hpp"
 #include "tests/support/simulation/shard_script.hpp"

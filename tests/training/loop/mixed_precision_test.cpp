@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ops/state/pushes.hpp"
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/recursion.hpp"
 #include "training/checkpoints/checkpoint.hpp"

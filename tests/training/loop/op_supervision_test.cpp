@@ -8,6 +8,7 @@
 #include <caf/all.hpp>
 
 #include "actors/master/session_state.hpp"
+#include "graph/op.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"

@@ -3,6 +3,7 @@
 
 #include <future>
 
+#include "graph/base/packed_rows.hpp"
 #include "training/parameters/parameter_client.hpp"
 #include "troupe/ops/parameters.hpp"
 

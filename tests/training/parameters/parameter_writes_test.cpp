@@ -5,6 +5,8 @@
 #include <functional>
 #include <optional>
 
+#include "devices/run_context.hpp"
+#include "ops/state/pushes.hpp"
 #include "tests/support/fake_shards.hpp"
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"

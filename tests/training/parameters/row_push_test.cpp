@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "graph/base/packed_rows.hpp"
 #include "graph/base/repeat_rows.hpp"
 #include "tests/support/simulation/shard_script.hpp"
 #include "training/parameters/parameter_client.hpp"

@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "graph/base/packed_rows.hpp"
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/optimizers.hpp"

@@ -1,5 +1,7 @@
 // Values that a program writes itself, in a shard: each write counts once, and a repeated step
 // reads the same values.
+#include "devices/run_context.hpp"
+#include "graph/base/packed_rows.hpp"
 #include "tests/support/simulation/shard_script.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/parameters.hpp"

@@ -1,0 +1,20 @@
+// Optimizers as text reads them back, and the check of their settings. Part of the implementation
+// of troupe/optimizer.hpp.
+#pragma once
+
+#include <string_view>
+
+#include "troupe/optimizer.hpp"
+
+namespace troupe {
+
+// Reads the text of describe(). A setting that is left out has its default in Optimizer; "adam"
+// alone is valid. Throws: Error(invalid_argument) for an optimizer that check_optimizer() refuses,
+// and for settings that are unknown, given twice, or of another kind of optimizer.
+Optimizer optimizer_from_text(std::string_view text);
+
+// Throws: Error(invalid_argument) for an unknown kind of optimizer or schedule, or an unusable
+// setting, saying what would be right.
+void check_optimizer(const Optimizer& optimizer);
+
+}  // namespace troupe
