@@ -77,7 +77,8 @@ class KernelCall : public KernelContext {
   void bind(const NodeView& view, const Tensor* values, const uint32_t* input_slots,
             int32_t input_count, Tensor* outputs, int32_t output_count, Memory& memory,
             const RunContext& run, bool may_reuse_input0) {
-    use(view);
+    view_ = &view;
+    state_ = view.state.get();
     values_ = values;
     input_slots_ = input_slots;
     input_count_ = input_count;

@@ -92,73 +92,9 @@ std::vector<int32_t> numbers_of(const std::vector<int32_t>& kept, size_t nodes) 
 }
 
 // The nodes of a pass's own graph may be written.
-Node& node_of(Graph& graph, int32_t id) { return *graph.state().nodes[static_cast<size_t>(id)]; }
-
-void redirect(Graph& graph, const Edits& edits, std::vector<int32_t>& before) {
-  bool moved = false;
-  for (int32_t& id : before) {
-    const int32_t to = edits.now({&graph, id, 0}).node;
-    moved = moved || to != id;
-    id = to;
-  }
-  if (!moved) return;
-  std::set<int32_t> seen;  // several may have become one
-  std::erase_if(before, [&](int32_t id) { return !seen.insert(id).second; });
+Node& editable_node(Graph& graph, int32_t id) {
+  return *graph.state().nodes[static_cast<size_t>(id)];
 }
-
-// `changed` and `renamed` are those of `edits`.
-void change(Graph& graph, const Edits& edits, std::map<int32_t, Node>& changed,
-            const std::map<int32_t, int32_t>& renamed) {
-  for (auto& [id, node] : changed) node_of(graph, id) = std::move(node);
-  for (const auto& [id, like] : renamed) {
-    Node& node = node_of(graph, id);
-    const Node& other = graph.node(like);
-    graph.state().by_name.erase(node.name);
-    node.name = other.name;
-    node.file = other.file;
-    node.line = other.line;
-    graph.state().by_name[node.name] = id;
-  }
-  for (auto& node : graph.state().nodes) {
-    for (Output& input : node->inputs) input = edits.now(input);
-    redirect(graph, edits, node->control_inputs);
-  }
-}
-
-// Removes all nodes that have no number.
-void keep(Graph& graph, const std::vector<int32_t>& kept, const std::vector<int32_t>& number) {
-  for (int32_t id : kept) outlive_partners(graph, number, node_of(graph, id));
-  std::vector<std::unique_ptr<Node>> nodes;
-  nodes.reserve(kept.size());
-  for (auto it = graph.state().by_name.begin(); it != graph.state().by_name.end();) {
-    it->second = number[static_cast<size_t>(it->second)];
-    it = it->second < 0 ? graph.state().by_name.erase(it) : std::next(it);
-  }
-  for (size_t i = 0; i < kept.size(); ++i) {
-    auto& place = nodes.emplace_back(std::move(graph.state().nodes[static_cast<size_t>(kept[i])]));
-    place->id = static_cast<int32_t>(i);
-    for (Output& input : place->inputs) input.node = number[static_cast<size_t>(input.node)];
-    for (int32_t& id : place->control_inputs) id = number[static_cast<size_t>(id)];
-    if (place->frame >= 0) place->frame = number[static_cast<size_t>(place->frame)];
-  }
-  graph.state().nodes = std::move(nodes);
-}
-
-}  // namespace
-
-OutputMap::OutputMap(const Graph& graph) {
-  first_.reserve(graph.nodes().size());
-  places_.reserve(graph.nodes().size());
-  for (const auto& node : graph.nodes()) {
-    first_.push_back(places_.size());
-    const auto count = static_cast<int32_t>(std::max<size_t>(1, node->outputs.size()));
-    for (int32_t i = 0; i < count; ++i)
-      places_.push_back({const_cast<Graph*>(&graph), node->id, i});
-  }
-}
-
-// The nodes of a pass's own graph may be written.
-Node& node_of(Graph& graph, int32_t id) { return *graph.state().nodes[static_cast<size_t>(id)]; }
 
 void redirect(Graph& graph, const OutputMap& now, std::vector<int32_t>& before) {
   bool moved = false;
@@ -172,12 +108,12 @@ void redirect(Graph& graph, const OutputMap& now, std::vector<int32_t>& before) 
   std::erase_if(before, [&](int32_t id) { return !seen.insert(id).second; });
 }
 
-void change(Graph& graph, std::map<int32_t, Node>& changed,
-            const std::map<int32_t, int32_t>& renamed, const OutputMap& now) {
+void write_changes(Graph& graph, std::map<int32_t, Node>& changed,
+                   const std::map<int32_t, int32_t>& renamed, const OutputMap& now) {
   GraphState& state = graph.state();
-  for (auto& [id, node] : changed) node_of(graph, id) = std::move(node);
+  for (auto& [id, node] : changed) editable_node(graph, id) = std::move(node);
   for (const auto& [id, like] : renamed) {
-    Node& node = node_of(graph, id);
+    Node& node = editable_node(graph, id);
     const Node& other = graph.node(like);
     state.by_name.erase(node.name);
     node.name = other.name;
@@ -194,7 +130,7 @@ void change(Graph& graph, std::map<int32_t, Node>& changed,
 // Removes all nodes that have no number.
 void keep(Graph& graph, const std::vector<int32_t>& kept, const std::vector<int32_t>& number) {
   GraphState& state = graph.state();
-  for (int32_t id : kept) outlive_partners(graph, number, node_of(graph, id));
+  for (int32_t id : kept) outlive_partners(graph, number, editable_node(graph, id));
   std::vector<std::unique_ptr<Node>> nodes;
   nodes.reserve(kept.size());
   for (auto it = state.by_name.begin(); it != state.by_name.end();) {
@@ -211,6 +147,19 @@ void keep(Graph& graph, const std::vector<int32_t>& kept, const std::vector<int3
   state.nodes = std::move(nodes);
 }
 
+}  // namespace
+
+OutputMap::OutputMap(const Graph& graph) {
+  first_.reserve(graph.nodes().size());
+  places_.reserve(graph.nodes().size());
+  for (const auto& node : graph.nodes()) {
+    first_.push_back(places_.size());
+    const auto count = static_cast<int32_t>(std::max<size_t>(1, node->outputs.size()));
+    for (int32_t i = 0; i < count; ++i)
+      places_.push_back({const_cast<Graph*>(&graph), node->id, i});
+  }
+}
+
 CallGraph call_graph(const Graph& graph, const std::vector<Output>& fetches,
                      const std::vector<Output>& feeds,
                      const std::map<int32_t, std::string>* devices) {
@@ -219,7 +168,7 @@ CallGraph call_graph(const Graph& graph, const std::vector<Output>& fetches,
   call.graph = copy_of(graph, call.origins);
   const std::vector<int32_t> number = numbers_of(call.origins, graph.nodes().size());
   for (size_t i = 0; i < call.origins.size(); ++i) {
-    Node& node = node_of(*call.graph, static_cast<int32_t>(i));
+    Node& node = editable_node(*call.graph, static_cast<int32_t>(i));
     if (!devices) {
       outlive_partners(graph, number, node);
       continue;
@@ -321,7 +270,7 @@ Rewritten Edits::apply(CallGraph call) && {
   Graph& graph = *call.graph;
   for (const auto& [id, like] : renamed_)
     call.origins[static_cast<size_t>(id)] = call.origins[static_cast<size_t>(like)];
-  change(graph, changed_, renamed_, now_);
+  write_changes(graph, changed_, renamed_, now_);
   for (Output& fetch : call.fetches) fetch = now(fetch);
   const std::vector<int32_t> kept = in_order(graph, kept_nodes(graph, call.fetches, call.feeds));
   const std::vector<int32_t> number = numbers_of(kept, graph.nodes().size());
