@@ -3,17 +3,17 @@
 
 namespace troupe {
 
-void choose(StepState& state, LoopStates& loops, uint32_t i) {
+void choose(StepState& state, uint32_t i) {
   thread_local Tensor taken = Tensor::scalar(false);
   const FiringNode& node = state.node(i);
+  StepContext& context = state.context;
   const NodeView& code = *node.view();
-  state.call.bind(code, state.values.data(), state.program.inputs_of(node), node.n_in, &taken,
-                  state.memory(), state.info, /*may_reuse_input0=*/false);
-  code.fire(state.call);
+  context.call.bind(code, state.values.data(), state.program.inputs_of(node), node.n_in, &taken,
+                    context.memory(), context.info, /*may_reuse_input0=*/false);
+  code.fire(context.call);
   const bool alive = *taken.data<bool>();
   if (!alive) state.missing[i] |= kDeadBit;
-  if (const uint32_t loop = state.program.nodes.roles[i]; alive && loop != kNone)
-    loops.release_variables(loop);
+  if (alive && state.program.nodes.roles[i] != kNone) state.loops->release_variables(state);
   state.settle_apart(i, !alive);
 }
 

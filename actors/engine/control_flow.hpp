@@ -10,7 +10,7 @@
 namespace troupe {
 
 // The node's kernel says whether the nodes behind it are alive.
-void choose(StepState& state, LoopStates& loops, uint32_t i);
+void choose(StepState& state, uint32_t i);
 
 // The node takes the one input that is alive; without one it is dead.
 void merge(StepState& state, uint32_t i);

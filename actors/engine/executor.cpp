@@ -2,6 +2,7 @@
 // step.cpp.
 #include "actors/engine/executor.hpp"
 
+#include <functional>
 #include <utility>
 
 #include "actors/engine/program/compile.hpp"
@@ -18,18 +19,14 @@ std::shared_ptr<PartitionExecutor> PartitionExecutor::make(uint64_t session, uin
                              .lanes = host.lanes,
                              .op_lanes = host.op_lanes,
                              .edge_memory = host.edge_memory});
-  return make(session, executable, std::move(program), host);
-}
-
-std::shared_ptr<PartitionExecutor> PartitionExecutor::make(uint64_t session, uint32_t executable,
-                                                           Program program,
-                                                           const ExecutorHost& host) {
-  std::vector<Program> functions = std::exchange(program.functions, {});
+  std::vector<Program> bodies = std::exchange(program.bodies, {});
   std::shared_ptr<PartitionExecutor> out(
       new PartitionExecutor(session, executable, std::move(program), host));
-  for (Program& body : functions) {
-    out->bodies_.push_back(make(session, executable, std::move(body), host));
-    out->bodies_.back()->root_ = out.get();
+  for (Program& body : bodies) {
+    out->bodies_.emplace_back(new PartitionExecutor(session, executable, std::move(body), host));
+    PartitionExecutor& last = *out->bodies_.back();
+    last.root_ = out.get();
+    last.op_actors_.make(*host.system, last.shared());
   }
   out->op_actors_.make(*host.system, out);
   return out;
@@ -43,7 +40,7 @@ PartitionExecutor::PartitionExecutor(uint64_t session, uint32_t executable, Prog
       program_(std::move(program)),
       ports_(program_.edges.sends.size()),
       times_(program_, host.lanes, host.costs.get(), host.device->kind()),
-      pool_(host.device, program_.is_body()),
+      pool_(host.device),
       runs_(device(), host.warn),
       op_actors_(program_) {}
 
@@ -59,8 +56,11 @@ OpHandle PartitionExecutor::op_actor(const std::string& node) const {
 
 std::map<int32_t, OpHandle> PartitionExecutor::receivers() const {
   std::map<int32_t, OpHandle> out;
-  for (const Program::Receive& receive : program_.edges.receives)
-    out[receive.id] = op_actor(receive.node);
+  for (const Program::Receive& receive : program_.edges.receives) {
+    const PartitionExecutor& at =
+        receive.loop == kNone ? *this : body(program_.loops[receive.loop].body);
+    out[receive.id] = at.op_actor(receive.node);
+  }
   return out;
 }
 
@@ -73,9 +73,9 @@ StepPtr PartitionExecutor::begin(const RunContext& info, std::function<void(Step
   StepPtr step = pool_.take();
   if (!step) step = caf::make_counted<Step>(*this);
   // A step that is not registered is held by its caller, who can interrupt it.
-  const bool registered = !program_.is_body() && (program_.waits() || on_end);
+  const bool registered = program_.waits() || on_end;
   step->arm(info, registered, std::move(on_end));
-  if (step->state().traced_ns)
+  if (step->state().context.traced_ns)
     host_.tracer->record_memory(device(), host_.device->memory(), info.run);
   running_.add(1);
   if (registered) runs_.begin(step);
@@ -90,12 +90,13 @@ void PartitionExecutor::release(StepPtr step) {
 void PartitionExecutor::ended(Step& step, bool registered) {
   running_.add(-1);
   const int64_t run = step.info().run;
-  if (step.state().traced_ns)
+  if (step.state().context.traced_ns)
     host_.tracer->record_memory(device(), host_.device->memory(), -1, run);
   if (registered) runs_.end(run);
 }
 
 void PartitionExecutor::deliver(Deliver message) {
+  if (root_ != this) return root_->deliver(std::move(message));
   const Key& key = message.key;
   // Another executable: the sender speaks to an op actor of an earlier life of this process,
   // perhaps.
@@ -105,7 +106,7 @@ void PartitionExecutor::deliver(Deliver message) {
   const Program::Receive& receive = program_.edges.receives[index];
   const int32_t loop = receive.edge->loop;
   if (key.frame != loop + 1 || key.iteration < 0 || (loop < 0 && key.iteration != 0)) return;
-  runs_.deliver(std::move(message), program_.nodes.names[receive.node]);
+  runs_.deliver(std::move(message), receive.name);
 }
 
 void PartitionExecutor::cancel(int64_t run, Errc code, const std::string& text) {
@@ -139,7 +140,7 @@ OpCodePtr PartitionExecutor::code_with(const NodeView& code, const std::string& 
 }
 
 void PartitionExecutor::restart_op(uint32_t node, OpCodePtr lost, const std::string& reason) {
-  op_actors_.restart(node, lost, *host_.system, weak_from_this(), host_.replaced);
+  op_actors_.restart(node, lost, *host_.system, shared(), host_.replaced);
   if (host_.warn)
     host_.warn(detail::concat("op actor restarted: node=", program_.nodes.names[node],
                               " device=", device(), " reason=", reason));
@@ -154,10 +155,33 @@ void PartitionExecutor::kernel_runs_again(uint32_t node, int64_t run, int attemp
                               " error=", error.substr(0, error.find('\n'))));
 }
 
+const std::string& PartitionExecutor::name_of(const FiringNode* node) const {
+  const std::vector<FiringNode>& firing = program_.nodes.firing;
+  const std::less<const FiringNode*> before;
+  if (!before(node, firing.data()) && before(node, firing.data() + firing.size()))
+    return program_.nodes.names[static_cast<size_t>(node - firing.data())];
+  for (const auto& body : bodies_)
+    if (const std::string& name = body->name_of(node); !name.empty()) return name;
+  static const std::string none;
+  return none;
+}
+
 int64_t PartitionExecutor::kernel_restarts() const {
   int64_t sum = kernel_restarts_.load(std::memory_order_relaxed);
   for (const auto& body : bodies_) sum += body->kernel_restarts();
   return sum;
+}
+
+int64_t PartitionExecutor::op_restarts() const {
+  int64_t sum = op_actors_.restarts();
+  for (const auto& body : bodies_) sum += body->op_restarts();
+  return sum;
+}
+
+std::map<int32_t, int64_t> PartitionExecutor::costs() const {
+  std::map<int32_t, int64_t> out = times_.by_graph_node();
+  for (const auto& body : bodies_) out.merge(body->costs());
+  return out;
 }
 
 std::map<int32_t, EdgeCount> PartitionExecutor::edge_counts() const {

@@ -79,8 +79,9 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   const ExecutorHost& host() const { return host_; }
   uint32_t executable() const { return executable_; }
   const std::string& device() const { return program_.partition.device; }
-  // The executors of the functions that are called here.
-  const std::vector<std::shared_ptr<PartitionExecutor>>& bodies() const { return bodies_; }
+  // The executors of the loops that run here, and of the functions that are called.
+  const std::vector<std::unique_ptr<PartitionExecutor>>& bodies() const { return bodies_; }
+  PartitionExecutor& body(uint32_t number) const { return *root_->bodies_[number]; }
   // The op actor behind a node; every node of the program has one.
   OpHandle op_actor(uint32_t node) const { return op_actors_.at(node); }
   // The op actor that does the work of the node of that name, here or in a body; null if none does.
@@ -127,31 +128,31 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   int64_t running() const { return running_.sum(); }
   std::map<int32_t, EdgeCount> edge_counts() const;  // by edge that leaves this executor
   // How long nodes fire, in nanoseconds, by node of the graph, as far as it was measured.
-  std::map<int32_t, int64_t> costs() const { return times_.by_graph_node(); }
+  std::map<int32_t, int64_t> costs() const;
   int64_t kernel_restarts() const;
-  int64_t op_restarts() const { return op_actors_.restarts(); }
+  int64_t op_restarts() const;
 
   // For steps of this executor.
-  PartitionExecutor& body_of(const Program::Call& call) { return *root_->bodies_[call.body]; }
+  // The name of a node of this program or of a body.
+  const std::string& name_of(const FiringNode* node) const;
   SendPort& port(uint32_t send) { return ports_[send]; }
   Key key_of(int64_t run, int32_t edge) const { return {session_, executable_, run, 0, 0, edge}; }
   void sampled(uint32_t node, int64_t took_ns) { times_.sampled(node, took_ns); }
   void kernel_runs_again(uint32_t node, int64_t run, int attempt, const std::string& error);
   void ended(Step& step, bool registered);
-  void call_ended() { running_.add(-1); }
 
  private:
   PartitionExecutor(uint64_t session, uint32_t executable, Program program,
                     const ExecutorHost& host);
-  static std::shared_ptr<PartitionExecutor> make(uint64_t session, uint32_t executable,
-                                                 Program program, const ExecutorHost& host);
+  // Keeps the outermost executor, and with it this one.
+  std::shared_ptr<PartitionExecutor> shared() { return {root_->shared_from_this(), this}; }
 
   const uint64_t session_;
   const uint32_t executable_;
   const ExecutorHost host_;
   Program program_;
   std::vector<SendPort> ports_;  // by Program::Edges::sends
-  std::vector<std::shared_ptr<PartitionExecutor>> bodies_;
+  std::vector<std::unique_ptr<PartitionExecutor>> bodies_;
   PartitionExecutor* root_ = this;  // the one that has the bodies
   NodeTimes times_;
   std::atomic<int64_t> kernel_restarts_{0};

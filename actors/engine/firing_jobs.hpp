@@ -30,22 +30,22 @@ inline int64_t tick_ns() {
 // firing is ignored.
 class AsyncFiring final : public AsyncContext, public AsyncInputs {
  public:
-  AsyncFiring(StepPtr step, uint32_t node, const Node* graph_node, std::vector<Tensor> inputs)
+  AsyncFiring(StepPtr step, Firing firing, const Node* graph_node, std::vector<Tensor> inputs)
       : step_(std::move(step)),
-        number_(node),
-        graph_(step_->state().program.graph),
+        firing_(firing),
+        graph_(firing.state->program.graph),
         node_(graph_node),
         info_(step_->info()),
         inputs_(std::move(inputs)),
-        begin_ns_(step_->state().trace_begin()) {}
+        begin_ns_(firing.state->context.trace_begin()) {}
 
   const Tensor& input(int i) const override { return inputs_[checked(i)]; }
   // The owner thread of the step runs `start`, so it may look at the step's counts.
   Tensor take_input(int i) override {
     const size_t at = checked(i);
     if (step_) {
-      StepState& state = step_->state();
-      const uint32_t slot = state.program.inputs_of(state.node(number_))[at];
+      StepState& state = *firing_.state;
+      const uint32_t slot = state.program.inputs_of(state.node(firing_.node))[at];
       if (state.uses[slot] == 1) state.values[slot].reset();
     }
     return std::move(inputs_[at]);
@@ -78,18 +78,18 @@ class AsyncFiring final : public AsyncContext, public AsyncInputs {
     if (!answered_.compare_exchange_strong(expected, true)) return false;
     auto arrival = std::make_unique<Arrival>();
     arrival->kind = Arrival::async;
-    arrival->node = number_;
+    arrival->firing = firing_;
     arrival->code = code;
     arrival->text = std::move(text);
     arrival->outputs = std::move(outputs);
     const StepPtr step = std::move(step_);
-    if (begin_ns_) trace(step->executor(), "wait", number_, begin_ns_, info_.run);
+    if (begin_ns_) trace(*firing_.state->executor, "wait", firing_.node, begin_ns_, info_.run);
     step->post(std::move(arrival));
     return true;
   }
 
   StepPtr step_;
-  const uint32_t number_;                     // of the node in the program
+  const Firing firing_;
   const std::shared_ptr<const Graph> graph_;  // a late answer may speak of the node
   const Node* const node_;
   const RunContext info_;
@@ -107,30 +107,31 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
   // Runs the kernel and hands the result in. True: the step had no owner and now has us.
   bool run() {
     Step& step = *step_;
-    StepState& state = step.state();
-    const FiringNode& node = state.node(job_.node);
+    const auto [state_of_node, number] = job_.firing;
+    StepState& state = *state_of_node;
+    StepContext& context = state.context;
+    const FiringNode& node = state.node(number);
     Tensor* const outputs = &state.values[node.out];
     auto arrival = std::make_unique<Arrival>();
     arrival->kind = Arrival::job;
-    arrival->node = job_.node;
-    const int64_t wall = state.trace_begin();
+    arrival->firing = job_.firing;
+    const int64_t wall = context.trace_begin();
     const int64_t begin = job_.timed ? tick_ns() : 0;
     std::optional<WorkCount> work;
-    step.pending().begins_on_lane(job_.node);
+    step.pending().begins_on_lane(job_.firing);
     const Failure result = failure_of([&] {
       KernelCall call;
       const NodeView& code = *node.view();
       call.bind(code, state.values.data(), state.program.inputs_of(node), node.n_in, outputs,
-                node.n_out, state.memory_of(job_.node, node, state.device_memory), state.info,
+                node.n_out, state.memory_of(number, node, context.device_memory), context.info,
                 job_.may_reuse);
       if (wall) work.emplace(call);
       code.fire(call);
     });
-    step.pending().ends_on_lane(job_.node);
-    if (job_.timed && result.code == Errc::ok)
-      step.executor().sampled(job_.node, tick_ns() - begin);
+    step.pending().ends_on_lane(job_.firing);
+    if (job_.timed && result.code == Errc::ok) state.executor->sampled(number, tick_ns() - begin);
     if (work)
-      trace_kernel(step.executor(), "kernel", job_.node, wall, state.info.run, *work, outputs);
+      trace_kernel(*state.executor, "kernel", number, wall, context.info.run, *work, outputs);
     arrival->code = result.code;
     arrival->text = result.text;
     return step.inbox().hand_in(std::move(arrival));

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/engine/step_state.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -20,14 +21,13 @@ namespace troupe {
 struct Arrival {
   Arrival* next = nullptr;
   enum Kind : uint8_t {
-    job,       // a kernel on a lane has run
-    async,     // an async kernel has answered, or a copy is there
-    deliver,   // a value of an edge
-    wake,      // nothing: the step looks at its stop flag
-    fence,     // a device's queue has done its work
-    returned,  // a call has ended
+    job,      // a kernel on a lane has run
+    async,    // an async kernel has answered, or a copy is there
+    deliver,  // a value of an edge
+    wake,     // nothing: the step looks at its stop flag
+    fence,    // a device's queue has done its work
   } kind = wake;
-  uint32_t node = 0;
+  Firing firing;  // of a job or an async kernel
   int32_t edge = -1;
   int64_t iteration = 0;
   bool dead = false;

@@ -17,50 +17,49 @@ class LaneAdmission {
  public:
   // A kernel for a lane. The owner of the step decides: a lane reads no counts.
   struct Job {
-    uint32_t node = 0;
+    Firing firing;
     bool may_reuse = false;  // input 0
     bool timed = false;
   };
 
-  explicit LaneAdmission(const StepState& state) : state_(state) {}
+  // `program`: of the whole partition.
+  explicit LaneAdmission(const Program& program) : program_(program) {}
   void arm();
 
   // A costly node is ready.
-  void admit(uint32_t i);
+  void admit(Firing f);
   // Nothing else is ready: nodes that wait may go now.
   void let_go();
   bool waits() const { return !waiting_.empty(); }
   std::vector<Job>& batch() { return batch_; }  // jobs that are to begin
-  void job_ended(uint32_t i);
+  void job_ended(Firing f);
   int64_t jobs() const { return jobs_; }  // in the batch and on lanes
   // The step ends early: nothing that has not begun begins.
   void drop_all();
 
-  // A node has found no memory. True: it fires again when there may be more.
-  bool put_off(uint32_t i);
+  // A node has found no memory. True: it fires again when there may be more. `others`: more of the
+  // step is to run, and may let memory go.
+  bool put_off(Firing f, bool others);
   bool has_put_off() const { return !put_off_.empty(); }
   // Nothing of the step runs here, or is to, but nodes that were put off. Returns the one to fire
-  // alone, or kNone as long as calls hold memory.
-  uint32_t fire_alone();
+  // alone.
+  Firing fire_alone();
   // The put-off node that one thread would fire first. Requires: has_put_off().
-  uint32_t take_put_off();
+  Firing take_put_off();
   // An iteration begins: the node that was to fire alone fires for that iteration, too.
-  void iteration_begins() { last_try_ = kNone; }
-  // A call of a function that waits for nobody.
-  void call_begins() { ++calls_; }
-  void call_ends() { --calls_; }
+  void iteration_begins() { last_try_ = {}; }
 
  private:
-  void begin_job(uint32_t i);
+  void begin_job(Firing f);
 
-  const StepState& state_;
-  std::vector<uint32_t> waiting_;       // for memory, the lowest number first
-  std::vector<uint32_t> on_their_way_;  // on lanes; kept where the program has earliest firings
-  uint32_t ahead_ = kNone;              // the one on a lane that is ahead of its turn
+  const Program& program_;
+  std::vector<Firing> waiting_;       // for memory, the lowest number first
+  std::vector<Firing> on_their_way_;  // on lanes; kept where the program has earliest firings
+  uint32_t ahead_ = kNone;            // the one on a lane that is ahead of its turn
   std::vector<Job> batch_;
-  std::vector<uint32_t> put_off_;
-  uint32_t last_try_ = kNone;  // the put-off node that fires with nothing beside it
-  int64_t jobs_ = 0, calls_ = 0;
+  std::vector<Firing> put_off_;
+  Firing last_try_;  // the put-off node that fires with nothing beside it
+  int64_t jobs_ = 0;
 };
 
 }  // namespace troupe

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "actors/engine/firing_jobs.hpp"
-#include "actors/engine/step.hpp"
 
 namespace troupe {
 
@@ -36,12 +35,12 @@ bool Pending::receive(size_t edge) {
   return true;
 }
 
-void Pending::add_async(uint32_t node, std::shared_ptr<AsyncFiring> firing) {
+void Pending::add_async(Firing node, std::shared_ptr<AsyncFiring> firing) {
   std::lock_guard lock(mutex_);
   async_[node] = std::move(firing);
 }
 
-void Pending::async_answered(uint32_t node) {
+void Pending::async_answered(Firing node) {
   // The owner alone changes the map, under the lock, so the owner may look without.
   const auto waited = async_.find(node);
   if (waited == async_.end()) return;
@@ -50,7 +49,7 @@ void Pending::async_answered(uint32_t node) {
 }
 
 void Pending::abandon() {
-  std::unordered_map<uint32_t, std::shared_ptr<AsyncFiring>> open;
+  std::map<Firing, std::shared_ptr<AsyncFiring>> open;
   {
     std::lock_guard lock(mutex_);
     open = async_;
@@ -59,8 +58,7 @@ void Pending::abandon() {
   for (auto& [node, firing] : open)
     if (firing->abandon()) {
       --outstanding;
-      std::lock_guard lock(mutex_);
-      async_.erase(node);
+      async_answered(node);
     }
   for (size_t e = 0; e < received_.size(); ++e)
     if (!received_[e]) {
@@ -71,11 +69,8 @@ void Pending::abandon() {
 
 void Pending::stop(Errc code, std::string text) {
   std::lock_guard lock(mutex_);
-  const bool first = stop_reason_.code == Errc::ok;
-  if (first) stop_reason_ = {code, std::move(text)};
+  if (stop_reason_.code == Errc::ok) stop_reason_ = {code, std::move(text)};
   stop_.store(true, std::memory_order_release);
-  if (first)
-    for (Step* call : calls_) call->post(std::make_unique<Arrival>());
 }
 
 StepResult Pending::stop_reason() const {
@@ -83,36 +78,24 @@ StepResult Pending::stop_reason() const {
   return stop_reason_;
 }
 
-void Pending::begins_on_lane(uint32_t node) {
+void Pending::begins_on_lane(Firing node) {
   std::lock_guard lock(mutex_);
   on_lanes_.push_back(node);
 }
 
-void Pending::ends_on_lane(uint32_t node) {
+void Pending::ends_on_lane(Firing node) {
   std::lock_guard lock(mutex_);
   on_lanes_.erase(std::find(on_lanes_.begin(), on_lanes_.end(), node));
 }
 
-void Pending::add_call(Step* call) {
-  std::lock_guard lock(mutex_);
-  calls_.insert(call);
-}
-
-void Pending::remove_call(Step* call) {
-  std::lock_guard lock(mutex_);
-  calls_.erase(call);
-}
-
 std::vector<std::string> Pending::waiting_for() const {
-  const std::vector<std::string>& names = program_.nodes.names;
+  const auto name = [](Firing f) { return f.state->program.nodes.names[f.node]; };
   std::vector<std::string> out;
   std::lock_guard lock(mutex_);
-  for (const auto& [node, firing] : async_) out.push_back(names[node]);
+  for (const auto& [node, firing] : async_) out.push_back(name(node));
   for (size_t e = 0; e < awaited_.size(); ++e)
-    if (awaited_[e]) out.push_back(names[program_.edges.receives[e].node]);
-  for (uint32_t node : on_lanes_) out.push_back(names[node] + " (running)");
-  for (Step* call : calls_)
-    for (std::string& node : call->waiting_for()) out.push_back(std::move(node));
+    if (awaited_[e]) out.push_back(program_.edges.receives[e].name);
+  for (const Firing& node : on_lanes_) out.push_back(name(node) + " (running)");
   return out;
 }
 

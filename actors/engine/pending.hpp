@@ -6,20 +6,19 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "actors/engine/program/program.hpp"
 #include "actors/engine/step_result.hpp"
+#include "actors/engine/step_state.hpp"
 
 namespace troupe {
 
 class AsyncFiring;
-class Step;
 
 class Pending {
  public:
@@ -38,25 +37,20 @@ class Pending {
   bool has_received(size_t edge) const { return received_[edge]; }
   // False: the value came before; the sender repeated itself.
   bool receive(size_t edge);
-  void add_async(uint32_t node, std::shared_ptr<AsyncFiring> firing);
-  void async_answered(uint32_t node);
+  void add_async(Firing node, std::shared_ptr<AsyncFiring> firing);
+  void async_answered(Firing node);
   // The step ends early: async kernels and values that have not come are not waited for.
   void abandon();
 
-  // Any thread. The first reason counts. Calls whose body may wait are woken.
+  // Any thread. The first reason counts.
   void stop(Errc code, std::string text);
   bool stopped() const { return stop_.load(std::memory_order_acquire); }
   const std::atomic<bool>& stop_flag() const { return stop_; }
   StepResult stop_reason() const;
 
   // The thread that runs the node.
-  void begins_on_lane(uint32_t node);
-  void ends_on_lane(uint32_t node);
-
-  // Calls of functions whose body may wait for something from outside; kept at the root of all
-  // calls. The owner.
-  void add_call(Step* call);
-  void remove_call(Step* call);
+  void begins_on_lane(Firing node);
+  void ends_on_lane(Firing node);
 
   // Any thread. Names of nodes.
   std::vector<std::string> waiting_for() const;
@@ -67,10 +61,9 @@ class Pending {
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;  // guards the rest
   StepResult stop_reason_;
-  std::unordered_map<uint32_t, std::shared_ptr<AsyncFiring>> async_;  // by node
-  std::vector<bool> awaited_;                                         // as received_, negated
-  std::vector<uint32_t> on_lanes_;
-  std::set<Step*> calls_;
+  std::map<Firing, std::shared_ptr<AsyncFiring>> async_;
+  std::vector<bool> awaited_;  // as received_, negated
+  std::vector<Firing> on_lanes_;
 };
 
 }  // namespace troupe

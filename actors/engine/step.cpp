@@ -10,20 +10,31 @@
 #include "actors/engine/executor.hpp"
 #include "actors/engine/firing_jobs.hpp"
 #include "actors/engine/firing_trace.hpp"
-#include "actors/engine/step_calls.hpp"
 #include "actors/engine/step_edges.hpp"
 #include "devices/run_context.hpp"
 #include "devices/threads/burst.hpp"
 #include "devices/threads/cores.hpp"
 
 namespace troupe {
+namespace {
 
-// The firing loop. It returns when nothing is ready, or when the step is to stop.
-void Step::drain(bool may_use_lanes) {
-  StepState& s = state_;
+// An input of the node is dead, and so is the node, unless it takes an input that is alive. Its
+// readers are told.
+void fire_dead(Step& step, StepState& s, uint32_t i) {
+  const NodeKind kind = s.node(i).kind;
+  if (kind == NodeKind::merge) return merge(s, i);
+  if (kind == NodeKind::send) send(step, {&s, i});
+  s.settle_apart(i, true);
+}
+
+}  // namespace
+
+// The firing loop. It returns when nothing is ready in the state, when another state goes first, or
+// when the step is to stop.
+void Step::drain(StepState& s, bool may_use_lanes) {
   const FiringNode* const nodes = s.program.nodes.firing.data();
-  const std::atomic<bool>& stop = link_.root->pending_.stop_flag();
-  Memory& own = s.memory();
+  const std::atomic<bool>& stop = pending_.stop_flag();
+  Memory& own = context_.memory();
   for (;;) {
     uint32_t i = s.next;
     s.next = kNone;
@@ -33,193 +44,207 @@ void Step::drain(bool may_use_lanes) {
     }
     const FiringNode& node = nodes[i];
     __builtin_prefetch(&node + 16);
-    s.now.store(i, std::memory_order_release);
+    context_.now.store(&node, std::memory_order_release);
     if (stop.load(std::memory_order_relaxed)) [[unlikely]]
       return;
-    if (s.is_dead(i)) [[unlikely]] {
-      fire_dead(i, node);
+    if (s.is_dead(i) && node.kind != NodeKind::end) [[unlikely]] {
+      fire_dead(*this, s, i);
       continue;
     }
     if (node.kind != NodeKind::plain || s.observe ||
         (may_use_lanes && node.costly.load(std::memory_order_relaxed))) [[unlikely]] {
       if (node.kind >= NodeKind::branch) {
-        fire_control(i, node);
+        fire_control(s, i);
+        if (row_.back() != &s) return;  // a child begins, or this one has ended
         continue;
       }
       const Burst together;  // values that nodes in a row send away leave in one go
       uint32_t special = i;
-      do fire_special(special, nodes[special], may_use_lanes);
-      while (!stopped() && s.take_send(special));
+      do {
+        context_.now.store(&nodes[special], std::memory_order_release);
+        fire_special(s, special, may_use_lanes);
+      } while (!stopped() && s.take_send(special));
       continue;
     }
-    s.bind(node, node.leaves ? s.memory_of(i, node, own) : own).fire(s.call);
+    s.bind(context_, node, node.leaves ? s.memory_of(i, node, own) : own)
+        .fire(context_.call);
     s.settle(i, false);
   }
 }
 
-void Step::fire_special(uint32_t i, const FiringNode& node, bool may_use_lanes) {
-  switch (node.kind) {
+// Fires all that is ready in any state.
+void Step::drain_all(bool may_use_lanes) {
+  while (!row_.empty() && !stopped()) {
+    StepState& s = *row_.back();
+    const Failure fired = failure_of([&] { drain(s, may_use_lanes); });
+    if (fired.code != Errc::ok) {
+      const auto i = context_.now.load(std::memory_order_relaxed) - s.program.nodes.firing.data();
+      kernel_failed({&s, static_cast<uint32_t>(i)}, fired.code, fired.text);
+    } else if (!row_.back()->has_ready()) {
+      row_.back()->in_row = false;
+      row_.pop_back();
+    }
+  }
+}
+
+void Step::go_on(StepState& state) {
+  if (!std::exchange(state.in_row, true)) row_.push_back(&state);
+}
+
+void Step::fire_special(StepState& s, uint32_t i, bool may_use_lanes) {
+  switch (s.node(i).kind) {
     case NodeKind::source:
-      state_.settle_apart(i, false);
+      s.settle_apart(i, false);
       return;
     case NodeKind::async:
-      start_async(*this, i);
+      start_async(*this, {&s, i});
       return;
     case NodeKind::send:
-      send(*this, i);
+      send(*this, {&s, i});
       return;
     case NodeKind::queued:
-      launch(i, node);
+      launch(*this, {&s, i});
       return;
     case NodeKind::plain:
       break;
     default:  // take_send() gives no others
-      throw InternalError("the ", state_.program.place_of(i), " is of no kind that fires here");
+      throw InternalError("the ", s.program.place_of(i), " is of no kind that fires here");
   }
-  if (may_use_lanes && node.costly.load(std::memory_order_relaxed))
-    lanes_.admit(i);
+  if (may_use_lanes && s.node(i).costly.load(std::memory_order_relaxed))
+    lanes_.admit({&s, i});
   else
-    fire_observed(i, node);
+    fire_observed(s, i);
 }
 
-void Step::fire_control(uint32_t i, const FiringNode& node) {
-  switch (node.kind) {
+void Step::fire_control(StepState& s, uint32_t i) {
+  switch (s.node(i).kind) {
     case NodeKind::branch:
-      return choose(state_, loops_, i);
+      return choose(s, i);
     case NodeKind::merge:
-      return merge(state_, i);
-    case NodeKind::loop:
-      loops_.begin(i);
-      return take_early(state_.program.loop_of(i));
-    case NodeKind::turn:
-      return turn(i);
+      return merge(s, i);
+    case NodeKind::loop: {
+      StepState& body = s.loops->begin({&s, i});
+      go_on(body);
+      return iteration_begins(body);
+    }
+    case NodeKind::end:
+      return end(s);
     case NodeKind::call:
-      return call(*this, i);
-    case NodeKind::save:
-      return loops_.save(i);
-    case NodeKind::restore:
-      return loops_.restore(i);
-    default:
-      throw InternalError("the ", state_.program.place_of(i), " is of no kind that fires");
-  }
-}
-
-// An input of the node is dead, and so is the node, unless it takes an input that is alive or only
-// waits. Its readers are told.
-void Step::fire_dead(uint32_t i, const FiringNode& node) {
-  if (node.kind == NodeKind::merge) return merge(state_, i);
-  if (node.kind == NodeKind::turn) return turn(i);
-  if (node.kind == NodeKind::send) send(*this, i);
-  state_.settle_apart(i, true);
-}
-
-void Step::fire_observed(uint32_t i, const FiringNode& node) {
-  StepState& s = state_;
-  const NodeView& code = s.bind(node, s.memory_of(i, node, s.memory()));
-  std::optional<WorkCount> work;
-  if (s.traced_ns) work.emplace(s.call);
-  const int64_t wall = s.trace_begin();
-  const int64_t begin = tick_ns();
-  code.fire(s.call);
-  const int64_t took = tick_ns() - begin;
-  if (work) trace_kernel(executor_, "kernel", i, wall, s.info.run, *work, &s.values[node.out]);
-  executor_.sampled(i, took);
-  s.settle_apart(i, false);
-}
-
-void Step::launch(uint32_t i, const FiringNode& node) {
-  StepState& s = state_;
-  const int64_t wall = s.trace_begin();
-  s.bind(node, s.device_memory);
-  std::optional<WorkCount> work;
-  if (wall) work.emplace(s.call);
-  executor_.host().device->launch(s.call);
-  if (work) trace_kernel(executor_, "launch", i, wall, s.info.run, *work, &s.values[node.out]);
-  s.settle_apart(i, false);
-}
-
-void Step::turn(uint32_t i) {
-  switch (loops_.turn(i)) {
-    case LoopStates::Turn::iteration:
-      return take_early(state_.program.loop_of(i));
-    case LoopStates::Turn::counts:
-      return copy_count(*this, state_.program.nodes.roles[i]);
-    case LoopStates::Turn::waits:
-    case LoopStates::Turn::ended:
+      if (const std::string refused = calls_.open({&s, i}); !refused.empty())
+        stop_in(s, Errc::invalid_argument, refused);
       return;
+    case NodeKind::save:
+      return s.loops->save({&s, i});
+    case NodeKind::restore:
+      return s.loops->restore({&s, i});
+    default:
+      throw InternalError("the ", s.program.place_of(i), " is of no kind that fires");
   }
+}
+
+void Step::fire_observed(StepState& s, uint32_t i) {
+  const FiringNode& node = s.node(i);
+  const NodeView& code = s.bind(context_, node, s.memory_of(i, node, context_.memory()));
+  std::optional<WorkCount> work;
+  if (context_.traced_ns) work.emplace(context_.call);
+  const int64_t wall = context_.trace_begin();
+  const int64_t begin = tick_ns();
+  code.fire(context_.call);
+  const int64_t took = tick_ns() - begin;
+  if (work)
+    trace_kernel(*s.executor, "kernel", i, wall, context_.info.run, *work, &s.values[node.out]);
+  s.executor->sampled(i, took);
+  s.settle_apart(i, false);
+}
+
+// The last node of an iteration or a call fires.
+void Step::end(StepState& body) {
+  const Firing node = body.site.firing;
+  const auto leave_row = [this] {
+    row_.back()->in_row = false;
+    row_.pop_back();
+  };
+  if (body.program.is_function()) {
+    std::erase_if(restarts_, [&](const auto& r) { return r.first.state == &body; });
+    leave_row();
+    return give_back(*this, node, calls_.end(body));
+  }
+  const LoopStates::Turn turn = body.loops->turn(body);
+  if (turn == LoopStates::Turn::waits) return;
+  if (turn == LoopStates::Turn::iteration) return iteration_begins(body);
+  std::vector<Tensor> outputs = body.loops->end(body);
+  leave_row();
+  give_back(*this, node, std::move(outputs));
 }
 
 // An iteration has been armed; values that came early for it are there now.
-void Step::take_early(const Program::Loop& loop) {
+void Step::iteration_begins(StepState& body) {
   lanes_.iteration_begins();
-  for (size_t edge : loop.receives)
-    if (std::optional<Arrival> early = loops_.take_early(edge)) receive(*this, *early);
+  for (size_t edge : body.loops->loop_of(body).receives)
+    if (std::optional<Arrival> early = body.loops->take_early(edge)) receive(*this, *early);
+}
+
+void Step::begin_call() {
+  const Firing call = calls_.newest();
+  const Failure failure = failure_of([&] { go_on(calls_.begin(executor_)); });
+  if (failure.code != Errc::ok)
+    stop_in(*call.state, failure.code,
+            call.state->program.place_of(call.node) + ": " + failure.text);
 }
 
 // A kernel that refuses its inputs would refuse them again.
-bool Step::kernel_failed(uint32_t i, Errc code, const std::string& said) {
-  const Program& program = state_.program;
-  const FiringNode& node = state_.node(i);
+bool Step::kernel_failed(Firing failed, Errc code, const std::string& said) {
+  StepState& s = *failed.state;
+  const uint32_t i = failed.node;
+  const FiringNode& node = s.node(i);
   const NodeView* view = node.view();
   const std::string text = view ? failed_in(*view->node, said) : said;
-  const bool whole = state_.give_back(node);
-  for (uint32_t k = 0; k < node.n_out; ++k) state_.values[node.out + k].reset();
+  const bool whole = s.give_back(node);
+  for (uint32_t k = 0; k < node.n_out; ++k) s.values[node.out + k].reset();
   if (!whole || code == Errc::invalid_argument || code == Errc::bad_data) {
-    stop(code == Errc::internal ? Errc::kernel_failed : code,
-         detail::concat(program.place_of(i), ": ", text));
+    stop_in(s, code == Errc::internal ? Errc::kernel_failed : code,
+            detail::concat(s.program.place_of(i), ": ", text));
     return false;
   }
   if (code == Errc::out_of_memory) {
-    if (state_.cache) state_.cache->flush();  // a lane asks the pool, which does not see the cache
+    if (context_.cache) context_.cache->flush();  // a lane asks the pool, not the cache
     PartitionExecutor::free_idle(executor_.host().device);
-    if (!stopped() && lanes_.put_off(i)) return true;
+    if (!stopped() && lanes_.put_off(failed, calls_.has_open())) return true;
   }
-  auto restarts =
-      std::find_if(restarts_.begin(), restarts_.end(), [&](const auto& r) { return r.first == i; });
-  if (restarts == restarts_.end()) restarts = restarts_.insert(restarts, {i, 0});
-  if (++restarts->second <= kKernelRestartsMax) {
-    executor_.kernel_runs_again(i, state_.info.run, restarts->second, text);
-    state_.make_ready(i);
+  if (const int attempt = ++restarts_[failed]; attempt <= kKernelRestartsMax) {
+    s.executor->kernel_runs_again(i, context_.info.run, attempt, text);
+    s.make_ready(i);
+    go_on(s);
     return true;
   }
-  stop(code == Errc::internal ? Errc::kernel_failed : code,
-       detail::concat(program.place_of(i), " failed ", kKernelRestartsMax + 1, " times: ", text));
+  stop_in(
+      s, code == Errc::internal ? Errc::kernel_failed : code,
+      detail::concat(s.program.place_of(i), " failed ", kKernelRestartsMax + 1, " times: ", text));
   return false;
 }
 
 bool Step::own(bool may_use_lanes) {
-  return state_.program.in_calls ? own_with_calls(*this, may_use_lanes)
-                                 : run_until_blocked(may_use_lanes);
-}
-
-bool Step::run_until_blocked(bool may_use_lanes) {
   const ExecutorHost& host = executor_.host();
   may_use_lanes = may_use_lanes && host.lanes > 1;
   Cores::Caller caller;
   for (;;) {
     inbox_.take_all([this](Arrival& arrival) { handle(*this, arrival); });
-    for (;;) {
-      const Failure fired = failure_of([&] { drain(may_use_lanes); });
-      if (fired.code == Errc::ok) break;
-      if (!kernel_failed(state_.now.load(std::memory_order_relaxed), fired.code, fired.text)) break;
-    }
-    if (stopped()) {  // lane jobs are waited for
-      state_.drop_ready();
-      lanes_.drop_all();
-      pending_.abandon();
-      loops_.abandon();
-    }
+    drain_all(may_use_lanes);
+    if (stopped()) abandon();
     if (lanes_.waits()) lanes_.let_go();
-    if (lanes_.jobs() == 0 && lanes_.has_put_off()) {
-      if (const uint32_t alone = lanes_.fire_alone(); alone != kNone) {
-        state_.make_ready(alone);
-        continue;
-      }
+    if (lanes_.batch().empty() && calls_.has_open()) {
+      begin_call();
+      continue;
+    }
+    if (lanes_.jobs() == 0 && lanes_.has_put_off() && !calls_.has_open()) {
+      const Firing alone = lanes_.fire_alone();
+      alone.state->make_ready(alone.node);
+      go_on(*alone.state);
+      continue;
     }
     if (!lanes_.batch().empty() && host.cores) caller.take(*host.cores);
     std::unique_ptr<LaneJob> kept = hand_out();
-    if (pending_.outstanding == 0 && lanes_.jobs() == 0 && !state_.has_ready()) {
+    if (pending_.outstanding == 0 && lanes_.jobs() == 0 && row_.empty()) {
       if (!executor_.program().on_host && !std::exchange(fenced_, true)) {
         fence(*this);
         continue;
@@ -237,6 +262,19 @@ bool Step::run_until_blocked(bool may_use_lanes) {
   }
 }
 
+// The step is to stop. Lane jobs are waited for.
+void Step::abandon() {
+  for (StepState* state : row_) {
+    state->drop_ready();
+    state->in_row = false;
+  }
+  row_.clear();
+  calls_.drop_open();
+  lanes_.drop_all();
+  pending_.abandon();
+  loops_.abandon();
+}
+
 // Gives the costly nodes that are ready to other lanes, but for one, which this thread runs itself.
 std::unique_ptr<LaneJob> Step::hand_out() {
   std::vector<LaneAdmission::Job>& batch = lanes_.batch();
@@ -251,18 +289,22 @@ std::unique_ptr<LaneJob> Step::hand_out() {
 
 Step::Step(PartitionExecutor& executor)
     : executor_(executor),
-      state_(executor.program(), executor.host().device->memory()),
+      context_(executor.host().device->memory(), executor.program().on_host),
+      state_(executor.program(), context_, &executor, &loops_),
       pending_(state_.program),
-      lanes_(state_),
-      loops_(state_, pending_) {
-  link_.root = this;
-}
+      lanes_(state_.program),
+      loops_(state_, pending_),
+      calls_(pending_) {}
 
 Step::~Step() = default;
 
 void Step::arm(const RunContext& info, bool registered, std::function<void(Step&)> on_end) {
   const Tracer* tracer = executor_.host().tracer;
-  state_.arm(info, tracer && tracer->on() ? Tracer::now_ns() : 0);
+  context_.arm(info, tracer && tracer->on() ? Tracer::now_ns() : 0);
+  const bool timed = context_.armed % kSampleEvery == 2 && state_.program.many_lanes;
+  state_.arm(timed || context_.traced_ns);
+  row_.clear();
+  go_on(state_);
   lanes_.arm();
   loops_.arm();
   pending_.arm(registered);
@@ -282,20 +324,20 @@ void Step::schedule() {
 
 // The values of a step that failed are where they were, so all go.
 void Step::clear() {
-  const Program& program = state_.program;
   const bool failed = result_.code != Errc::ok;
-  if (!failed) {
-    for (uint32_t slot : program.interface.kept) state_.values[slot].reset();
-  } else {
-    for (size_t slot = 0; slot < state_.values.size(); ++slot)
-      if (!program.initial.values[slot].defined()) state_.values[slot].reset();
-  }
+  if (failed)
+    state_.clear();
+  else
+    for (uint32_t slot : state_.program.interface.kept) state_.values[slot].reset();
   loops_.clear(failed);
+  calls_.clear();
   inbox_.clear();
 }
 
-void Step::stop(Errc code, std::string text) {
-  link_.root->pending_.stop(code, std::move(text) + calls_under_way(*this));
+void Step::stop(Errc code, std::string text) { pending_.stop(code, std::move(text)); }
+
+void Step::stop_in(const StepState& where, Errc code, const std::string& text) {
+  stop(code, text + calls_around(where));
 }
 
 void Step::interrupt(Errc code, std::string text) {
@@ -325,10 +367,6 @@ caf::resumable::resume_result Step::resume(caf::execution_unit*, size_t) {
 }
 
 void Step::finish() {
-  if (link_.caller) {
-    if (stopped()) result_.code = Errc::cancelled;
-    return return_to_caller(*this);
-  }
   executor_.ended(*this, registered_);
   if (pending_.stopped()) {
     result_ = pending_.stop_reason();
@@ -346,9 +384,9 @@ void Step::finish() {
 
 std::vector<std::string> Step::waiting_for() {
   std::vector<std::string> out = pending_.waiting_for();
-  const uint32_t now = state_.now.load(std::memory_order_acquire);
-  if ((inbox_.has_owner() || out.empty()) && now != kNone)
-    out.push_back(state_.program.nodes.names[now] + " (running)");
+  const FiringNode* const now = context_.now.load(std::memory_order_acquire);
+  if ((inbox_.has_owner() || out.empty()) && now)
+    out.push_back(executor_.name_of(now) + " (running)");
   return out;
 }
 

@@ -1,5 +1,6 @@
-// Step: one run of a Program. It fires ready nodes until it has nothing more to do, waits for what
-// is outstanding, and ends. Kernels are fired by drain() (actors/engine/step.cpp).
+// Step: one run of a Program, with the iterations of its loops and the calls of its functions. It
+// fires ready nodes until it has nothing more to do, waits for what is outstanding, and ends.
+// Kernels are fired by drain() (actors/engine/step.cpp).
 //
 // A step has one owner thread at a time, so its counters are plain. Answers of async kernels, lane
 // jobs and other devices come through the inbox, and a thread that finds the step without an owner
@@ -11,6 +12,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -23,6 +25,7 @@
 #include "actors/engine/loop_states.hpp"
 #include "actors/engine/parking.hpp"
 #include "actors/engine/pending.hpp"
+#include "actors/engine/step_calls.hpp"
 #include "actors/engine/step_result.hpp"
 #include "actors/engine/step_state.hpp"
 #include "devices/run_context.hpp"
@@ -37,15 +40,6 @@ using StepPtr = caf::intrusive_ptr<Step>;
 // A node's kernel may throw this often in one step; once more, and the step fails.
 inline constexpr int kKernelRestartsMax = 3;
 
-// The place of a step among calls of functions, one inside the other. The root says for all of them
-// when they stop, and why.
-struct CallLink {
-  StepPtr caller;  // waits for the results; null at the root
-  uint32_t caller_node = kNone;
-  int64_t depth = 0;
-  Step* root = nullptr;  // its callers keep it
-};
-
 class Step final : public caf::resumable, public caf::ref_counted {
  public:
   explicit Step(PartitionExecutor& executor);
@@ -54,7 +48,7 @@ class Step final : public caf::resumable, public caf::ref_counted {
   void set_source(uint32_t slot, Tensor value) { state_.values[slot] = std::move(value); }
   const Tensor& value(uint32_t slot) const { return state_.values[slot]; }
   const StepResult& result() const { return result_; }
-  const RunContext& info() const { return state_.info; }
+  const RunContext& info() const { return context_.info; }
   PartitionExecutor& executor() { return executor_; }
 
   // Fires what is ready. Requires: the caller is the owner. True: the step has ended in this call.
@@ -82,42 +76,46 @@ class Step final : public caf::resumable, public caf::ref_counted {
   void schedule();
   void clear();
 
-  // The parts of the engine that act on a step: edges, calls, jobs.
-  StepState& state() { return state_; }
+  // The parts of the engine that act on a step: edges, jobs.
   Pending& pending() { return pending_; }
   LaneAdmission& lanes() { return lanes_; }
   LoopStates& loops() { return loops_; }
   Inbox& inbox() { return inbox_; }
-  CallLink& link() { return link_; }
-  bool stopped() const { return link_.root->pending_.stopped(); }
-  // Fires what is ready, without the calls that it makes. True: the step has ended.
-  bool run_until_blocked(bool may_use_lanes);
+  StepState& state() { return state_; }
+  bool stopped() const { return pending_.stopped(); }
+  // stop(), naming the calls of functions around `where`.
+  void stop_in(const StepState& where, Errc code, const std::string& text);
+  // The state has ready nodes, perhaps.
+  void go_on(StepState& state);
   // True: the kernel runs again, now or when there is memory. Else the step is stopped.
-  bool kernel_failed(uint32_t i, Errc code, const std::string& said);
+  bool kernel_failed(Firing failed, Errc code, const std::string& said);
 
  private:
-  void drain(bool may_use_lanes);
-  void fire_special(uint32_t i, const FiringNode& node, bool may_use_lanes);
-  void fire_control(uint32_t i, const FiringNode& node);
-  void fire_dead(uint32_t i, const FiringNode& node);
-  void fire_observed(uint32_t i, const FiringNode& node);
-  void launch(uint32_t i, const FiringNode& node);
-  void turn(uint32_t i);
-  void take_early(const Program::Loop& loop);
+  void drain(StepState& s, bool may_use_lanes);
+  void drain_all(bool may_use_lanes);
+  void fire_special(StepState& s, uint32_t i, bool may_use_lanes);
+  void fire_control(StepState& s, uint32_t i);
+  void fire_observed(StepState& s, uint32_t i);
+  void end(StepState& body);
+  void begin_call();
+  void iteration_begins(StepState& body);
+  void abandon();
   std::unique_ptr<LaneJob> hand_out();
   void finish();
 
   PartitionExecutor& executor_;
+  StepContext context_;
   StepState state_;
   Inbox inbox_;
   Pending pending_;
   LaneAdmission lanes_;
   LoopStates loops_;
+  StepCalls calls_;
+  std::vector<StepState*> row_;  // states with ready nodes, perhaps; the last one goes first
   Parking parking_;
-  CallLink link_;
   StepResult result_;
   std::function<void(Step&)> on_end_;
-  std::vector<std::pair<uint32_t, int>> restarts_;  // node -> how often its kernel has thrown
+  std::map<Firing, int> restarts_;  // how often the node's kernel has thrown
   bool fenced_ = false;
   bool registered_ = false;
 };

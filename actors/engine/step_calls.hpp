@@ -1,27 +1,57 @@
-// Calls of functions from a step. A call is a step of the program that is the function's body. It
-// is armed when its turn comes, runs on the thread that its caller ran on, and hands its results to
-// its caller's inbox. The state of a call inside a call is on the heap, and no thread's stack grows
-// with the depth.
+// StepCalls: the calls of functions that a step makes. A call is a child state of the body's
+// program, and it begins when nothing else of the step is ready, newest first. A call inside a call
+// has its state on the heap, and no thread's stack grows with the depth.
 //
 // Owner: the step. Thread: the step's owner thread.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "actors/engine/step.hpp"
+#include "actors/engine/loop_states.hpp"
+#include "actors/engine/pending.hpp"
+#include "actors/engine/step_state.hpp"
 
 namespace troupe {
 
-// As Step::own(), with all calls that the step makes.
-bool own_with_calls(Step& step, bool may_use_lanes);
-// A Call node fires.
-void call(Step& step, uint32_t node);
-// A step that is a call has ended: its caller gets the results, and the executor the step.
-void return_to_caller(Step& step);
-// The results of a call are there.
-void returned(Step& step, Arrival& arrival);
+class StepCalls {
+ public:
+  explicit StepCalls(Pending& pending) : pending_(pending) {}
+
+  // A Call node fires. Returns why it may not: too many calls are inside each other.
+  std::string open(Firing call);
+  bool has_open() const { return !open_.empty(); }
+  // The newest open call begins. Requires: has_open().
+  StepState& begin(PartitionExecutor& root);
+  Firing newest() const { return open_.back(); }
+  // The last node of a call fires. Returns the function's results; the state is idle afterwards.
+  std::vector<Tensor> end(StepState& body);
+  // The step ends early: no call begins.
+  void drop_open() { open_.clear(); }
+  // The step has ended: calls that have not are gone.
+  void clear();
+
+ private:
+  // Idle states of one body; more are not kept.
+  static constexpr size_t kIdleMax = 1024;
+  struct Call {
+    Call(const Program& program, StepContext& context, PartitionExecutor& executor,
+         Pending& pending)
+        : state(program, context, &executor, &loops), loops(state, pending) {}
+    StepState state;
+    LoopStates loops;
+  };
+
+  Pending& pending_;
+  std::vector<Firing> open_;                              // that have not begun
+  std::vector<std::unique_ptr<Call>> live_;               // under way
+  int64_t begun_ = 0;                                     // so far
+  std::vector<std::vector<std::unique_ptr<Call>>> idle_;  // by body
+};
+
 // For error texts: "; in f, 3 calls deep"; empty outside of calls.
-std::string calls_under_way(Step& step);
+std::string calls_around(const StepState& state);
 
 }  // namespace troupe

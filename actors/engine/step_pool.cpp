@@ -28,7 +28,7 @@ void StepPool::free_idle(const Device* device) {
     for (Spare& spare : pool->spares_)
       if (StepPtr step = spare.take()) pool->idle_.push_back(std::move(step));
     for (const StepPtr& step : pool->idle_)
-      if (step->state().cache) step->state().cache->flush();
+      if (step->state().context.cache) step->state().context.cache->flush();
   }
 }
 
@@ -40,9 +40,9 @@ StepPool::~StepPool() {
     std::lock_guard among(all.mutex);
     all.pools.erase(this);
   }
-  for (auto& step : idle_) step->state().cache.reset();
+  for (auto& step : idle_) step->state().context.cache.reset();
   for (Spare& spare : spares_)
-    if (const StepPtr step = spare.take()) step->state().cache.reset();
+    if (const StepPtr step = spare.take()) step->state().context.cache.reset();
 }
 
 StepPtr StepPool::take() {
@@ -65,22 +65,17 @@ StepPtr StepPool::take() {
 }
 
 void StepPool::give(StepPtr step) {
-  if (of_body_) {
-    PoolCache* const cache = step->state().cache.get();
-    if (cache && cache->cached_bytes() > kIdleCallBytes) cache->flush();
-  } else {
-    // The last one stays with this thread; the one that was there goes to all.
-    std::atomic<Step*>& mine = spares_[static_cast<size_t>(thread_index())].step;
-    step = {mine.exchange(step.detach(), std::memory_order_acq_rel), /*add_ref=*/false};
-    if (!step) return;
-  }
+  // The last one stays with this thread; the one that was there goes to all.
+  std::atomic<Step*>& mine = spares_[static_cast<size_t>(thread_index())].step;
+  step = {mine.exchange(step.detach(), std::memory_order_acq_rel), /*add_ref=*/false};
+  if (!step) return;
   std::unique_lock lock(mutex_);
-  if (idle_.size() < (of_body_ ? kIdleCallsMax : kIdleMax)) {
+  if (idle_.size() < kIdleMax) {
     idle_.push_back(std::move(step));
     return;
   }
   lock.unlock();
-  step->state().cache.reset();  // see ~StepPool()
+  step->state().context.cache.reset();  // see ~StepPool()
 }
 
 }  // namespace troupe

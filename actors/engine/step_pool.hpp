@@ -17,8 +17,7 @@ namespace troupe {
 
 class StepPool {
  public:
-  // `of_body`: its steps are calls of a function.
-  StepPool(const Device* device, bool of_body) : device_(device), of_body_(of_body) {}
+  explicit StepPool(const Device* device) : device_(device) {}
   ~StepPool();
   StepPool(const StepPool&) = delete;
 
@@ -31,9 +30,6 @@ class StepPool {
 
  private:
   static constexpr size_t kIdleMax = 32;  // steps in flight past this allocate
-  // The same of calls, one inside the other; and the bytes that each of them keeps.
-  static constexpr size_t kIdleCallsMax = 1024;
-  static constexpr int64_t kIdleCallBytes = 16 << 10;
 
   // A step that a thread gave back, for it to take again: see thread_index(). Holds a reference.
   struct alignas(kCacheLine) Spare {
@@ -44,7 +40,6 @@ class StepPool {
   };
 
   const Device* const device_;
-  const bool of_body_;
   std::array<Spare, kThreadIndices> spares_;
   std::mutex mutex_;  // guards the next
   std::vector<StepPtr> idle_;

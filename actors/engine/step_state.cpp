@@ -1,32 +1,46 @@
-// StepState: what happens once a step, and what the firing loop does not do itself.
+// StepState: what happens once a run, and what the firing loop does not do itself.
 #include "actors/engine/step_state.hpp"
 #include "devices/run_context.hpp"
 
 namespace troupe {
 
-StepState::StepState(const Program& program, Memory& device_memory)
-    : program(program),
-      values(program.initial.values),
-      missing(program.nodes.firing.size()),
-      uses(program.initial.values.size()),
-      ready(program.nodes.firing.size() + 1),
-      device_memory(device_memory) {
-  if (auto* pool = dynamic_cast<PoolMemory*>(&device_memory); pool && program.on_host)
+StepContext::StepContext(Memory& device_memory, bool on_host) : device_memory(device_memory) {
+  if (auto* pool = dynamic_cast<PoolMemory*>(&device_memory); pool && on_host)
     cache = std::make_unique<PoolCache>(*pool);
 }
 
-void StepState::arm(const RunContext& run, int64_t traced_at) {
+void StepContext::arm(const RunContext& run, int64_t traced) {
+  info = run;
+  traced_ns = traced;
+  ++armed;
+  now.store(nullptr, std::memory_order_relaxed);
+}
+
+StepState::StepState(const Program& program, StepContext& context, PartitionExecutor* executor,
+                     LoopStates* loops)
+    : program(program),
+      context(context),
+      cache(context.cache.get()),
+      executor(executor),
+      loops(loops),
+      values(program.initial.values),
+      missing(program.nodes.firing.size()),
+      uses(program.initial.values.size()),
+      ready(program.nodes.firing.size() + 1) {}
+
+void StepState::arm(bool observed) {
   const Program::Initial& initial = program.initial;
   std::copy(initial.missing.begin(), initial.missing.end(), missing.begin());
   std::copy(initial.uses.begin(), initial.uses.end(), uses.begin());
-  std::copy(initial.first_ready.begin(), initial.first_ready.end(), ready.begin());
-  top = initial.first_ready.size();
+  top = 0;
+  for (uint32_t i : initial.first_ready) ready[top++] = i;
   next = kNone;
-  now.store(kNone, std::memory_order_relaxed);
-  info = run;
-  traced_ns = traced_at;
-  const int64_t count = armed++;
-  observe = (program.many_lanes && count % kSampleEvery == 1) || traced_at;
+  observe = observed;
+}
+
+void StepState::clear() {
+  for (size_t slot = 0; slot < values.size(); ++slot)
+    if (!program.initial.values[slot].defined()) values[slot].reset();
 }
 
 void StepState::settle_apart(uint32_t i, bool dead) { settle(i, dead); }
@@ -41,7 +55,6 @@ bool StepState::take_send(uint32_t& i) {
   else
     --top;
   i = candidate;
-  now.store(i, std::memory_order_relaxed);
   return true;
 }
 

@@ -1,4 +1,4 @@
-// Compiles a partition into the tables of a Program.
+// Compiles a partition into the tables of its Program and of those of its loops' bodies.
 //
 // Nodes keep the order of the partition (placement/partition.hpp: firing order), without the nodes
 // that need no firing. A fetch is a slot that is kept. On a host device a node without inputs or
@@ -46,10 +46,10 @@ std::string part_name(const Graph& graph, const Partition& partition, const Part
   }
 }
 
-// Fills in one program, in the order of its functions below.
+// Fills in one program and those of its loops, in the order of its functions below.
 class Compiler {
  public:
-  // Requires: graph and partition of `program` are there.
+  // Requires: graph, partition and an empty body for each loop of `program` are there.
   Compiler(Program& program, const CompileOptions& options)
       : program_(program),
         graph_(*program.graph),
@@ -58,8 +58,14 @@ class Compiler {
         pass_through_(graph_, partition_, *options.device),
         label_(label_graph(program.graph)),
         preset_(partition_.nodes.size()) {
-    program.on_host = options.device->on_host();
-    program.many_lanes = options.lanes > 1;
+    tables_.push_back({&program});
+    for (Program& body : program.bodies) tables_.push_back({&body});
+    for (Table& table : tables_) {
+      table.program->graph = program.graph;
+      table.program->partition.device = partition_.device;
+      table.program->on_host = options.device->on_host();
+      table.program->many_lanes = options.lanes > 1;
+    }
     numbers_.fires.assign(partition_.nodes.size(), kNone);
     numbers_.first_slot.resize(partition_.nodes.size());
   }
@@ -68,11 +74,20 @@ class Compiler {
   void make_tables();
   void compile_parts();
   void join_nodes();
+  void add_function_end();
   void compile_loops() { troupe::compile_loops(program_, numbers_); }
   void find_first_ready();
   void find_earliest();
 
  private:
+  // A program, and what is known of it while it is made.
+  struct Table {
+    Program* program;
+    uint32_t nodes = 0, slots = 0;
+    std::vector<std::set<uint32_t>> readers;  // by node
+  };
+  // The innermost loop's around the node, or that of the whole partition.
+  Table& table_of(const PartNode& part) { return tables_[static_cast<size_t>(part.loop + 1)]; }
   // The node that fires for what an input reads, or kNone.
   uint32_t maker_of(const PartInput& in) const {
     return numbers_.fires[pass_through_.source(static_cast<size_t>(in.node))];
@@ -81,12 +96,11 @@ class Compiler {
   bool preset(size_t part);
   void keep_fetched(const PartNode& part);
   void compile_node(size_t part);
-  void compile_kind(uint32_t i, const PartNode& part);
-  void compile_op(uint32_t i, const PartNode& part);
-  void compile_send(uint32_t i, const PartNode& part);
-  void compile_receive(uint32_t i, const PartNode& part);
-  uint32_t put_list(const std::vector<uint32_t>& list, uint32_t (&own)[4]);
-  void make_for(int32_t edge, uint32_t from);
+  void compile_kind(Program& program, uint32_t i, const PartNode& part);
+  void compile_op(Program& program, uint32_t i, const PartNode& part);
+  void compile_send(Program& program, uint32_t i, const PartNode& part);
+  void compile_receive(Program& program, uint32_t i, const PartNode& part);
+  void make_for(Program& program, int32_t edge, uint32_t from);
   NodeKind kind_of(const Node& node, const Kernel& kernel) const;
 
   Program& program_;
@@ -96,16 +110,17 @@ class Compiler {
   const PassThroughNodes pass_through_;
   const uint64_t label_;  // of the graph
   PartNumbers numbers_;
-  uint32_t node_count_ = 0, slot_count_ = 0;
-  std::vector<std::vector<Tensor>> preset_;            // by part: values that are computed once
-  std::vector<std::set<uint32_t>> readers_;            // by node
-  std::vector<std::pair<uint32_t, size_t>> restores_;  // node -> part of its save
+  std::vector<Table> tables_;                // of the whole partition, then by loop
+  std::vector<std::vector<Tensor>> preset_;  // by part: values that are computed once
+  std::vector<size_t> restores_;             // parts
 };
 
+// The values that a part reads are in the same program: a loop has a node for each that enters it.
 void Compiler::number_parts() {
   for (size_t p = 0; p < partition_.nodes.size(); ++p) {
     const PartNode& part = partition_.nodes[p];
-    numbers_.first_slot[p] = slot_count_;
+    Table& table = table_of(part);
+    numbers_.first_slot[p] = table.slots;
     if (part.kind == PartKind::fetch) continue;
     size_t outputs = part.kind == PartKind::send ? 0 : 1;
     bool fires = part.kind != PartKind::enter;
@@ -121,11 +136,11 @@ void Compiler::number_parts() {
     if (part.kind == PartKind::op || part.kind == PartKind::loop) {
       outputs = graph_.node(part.node).outputs.size();
       for (size_t k = 0; k < outputs; ++k)
-        program_.interface.slots[{part.node, static_cast<int32_t>(k)}] =
-            slot_count_ + static_cast<uint32_t>(k);
+        table.program->interface.slots[{part.node, static_cast<int32_t>(k)}] =
+            table.slots + static_cast<uint32_t>(k);
     }
-    slot_count_ += static_cast<uint32_t>(outputs);
-    if (fires) numbers_.fires[p] = node_count_++;
+    table.slots += static_cast<uint32_t>(outputs);
+    if (fires) numbers_.fires[p] = table.nodes++;
   }
 }
 
@@ -152,21 +167,27 @@ bool Compiler::preset(size_t p) {
 }
 
 void Compiler::make_tables() {
-  Program::Nodes& nodes = program_.nodes;
-  nodes.firing = std::vector<FiringNode>(node_count_);
-  nodes.codes.resize(node_count_);
-  nodes.names.resize(node_count_);
-  nodes.roles.assign(node_count_, kNone);
-  nodes.edge_memory.assign(node_count_, nullptr);
-  program_.initial.values.resize(slot_count_);
-  program_.initial.missing.assign(node_count_, 0);
-  program_.initial.uses.assign(slot_count_, 0);
-  readers_.resize(node_count_);
-  for (size_t p = 0; p < preset_.size(); ++p)
+  if (program_.is_function()) ++tables_[0].nodes;  // its end
+  for (Table& table : tables_) {
+    Program::Nodes& nodes = table.program->nodes;
+    nodes.firing = std::vector<FiringNode>(table.nodes);
+    nodes.codes.resize(table.nodes);
+    nodes.names.resize(table.nodes);
+    nodes.roles.assign(table.nodes, kNone);
+    nodes.edge_memory.assign(table.nodes, nullptr);
+    Program::Initial& initial = table.program->initial;
+    initial.values.resize(table.slots);
+    initial.missing.assign(table.nodes, 0);
+    initial.uses.assign(table.slots, 0);
+    table.readers.resize(table.nodes);
+  }
+  for (size_t p = 0; p < preset_.size(); ++p) {
+    Program::Initial& initial = table_of(partition_.nodes[p]).program->initial;
     for (size_t k = 0; k < preset_[p].size(); ++k) {
-      program_.initial.values[numbers_.first_slot[p] + k] = std::move(preset_[p][k]);
-      program_.initial.uses[numbers_.first_slot[p] + k] = kUncounted;
+      initial.values[numbers_.first_slot[p] + k] = std::move(preset_[p][k]);
+      initial.uses[numbers_.first_slot[p] + k] = kUncounted;
     }
+  }
 }
 
 void Compiler::compile_parts() {
@@ -190,8 +211,8 @@ void Compiler::keep_fetched(const PartNode& part) {
 }
 
 // Puts a list of a node into the node, or past four into the program's table.
-uint32_t Compiler::put_list(const std::vector<uint32_t>& list, uint32_t (&own)[4]) {
-  std::vector<uint32_t>& table = program_.nodes.lists;
+uint32_t put_list(Program& program, const std::vector<uint32_t>& list, uint32_t (&own)[4]) {
+  std::vector<uint32_t>& table = program.nodes.lists;
   if (list.size() <= 4) {
     std::copy(list.begin(), list.end(), own);
   } else {
@@ -205,54 +226,55 @@ uint32_t Compiler::put_list(const std::vector<uint32_t>& list, uint32_t (&own)[4
 void Compiler::compile_node(size_t p) {
   const PartNode& part = partition_.nodes[p];
   const uint32_t i = numbers_.fires[p];
-  FiringNode& node = program_.nodes.firing[i];
-  std::string& name = program_.nodes.names[i] = part_name(graph_, partition_, part);
+  auto& [program, node_count, slot_count, readers] = table_of(part);
+  FiringNode& node = program->nodes.firing[i];
+  std::string& name = program->nodes.names[i] = part_name(graph_, partition_, part);
   std::vector<uint32_t> in;
   for (const PartInput& input : part.inputs) {
     in.push_back(numbers_.slot_of(input));
-    ++program_.initial.uses[in.back()];
-    if (const uint32_t from = maker_of(input); from != kNone) readers_[from].insert(i);
+    ++program->initial.uses[in.back()];
+    if (const uint32_t from = maker_of(input); from != kNone) readers[from].insert(i);
   }
   for (int32_t before : part.controls)
     if (const uint32_t from = numbers_.fires[static_cast<size_t>(before)]; from != kNone)
-      readers_[from].insert(i);
+      readers[from].insert(i);
   for (int32_t opener : pass_through_.inherited(p))
-    readers_[numbers_.fires[static_cast<size_t>(opener)]].insert(i);
+    readers[numbers_.fires[static_cast<size_t>(opener)]].insert(i);
   TROUPE_CHECK(in.size() < 65536, "node ", name, " has ", in.size(), " inputs");
-  node.n_in = static_cast<uint16_t>(put_list(in, node.in));
+  node.n_in = static_cast<uint16_t>(put_list(*program, in, node.in));
   node.out = numbers_.first_slot[p];
-  compile_kind(i, part);
+  compile_kind(*program, i, part);
 }
 
-void Compiler::compile_kind(uint32_t i, const PartNode& part) {
-  FiringNode& node = program_.nodes.firing[i];
+void Compiler::compile_kind(Program& program, uint32_t i, const PartNode& part) {
+  FiringNode& node = program.nodes.firing[i];
   switch (part.kind) {
     case PartKind::loop:
       node.n_out = static_cast<uint16_t>(graph_.node(part.node).outputs.size());
       node.kind = NodeKind::loop;
       break;
     case PartKind::turn:
-      node.kind = NodeKind::turn;
+      node.kind = NodeKind::end;
       break;
     case PartKind::ack:
-      compile_receive(i, part);
+      compile_receive(program, i, part);
       break;
     case PartKind::op:
-      compile_op(i, part);
+      compile_op(program, i, part);
       break;
     case PartKind::send:
-      compile_send(i, part);
+      compile_send(program, i, part);
       break;
     case PartKind::receive:
-      compile_receive(i, part);
+      compile_receive(program, i, part);
       if (part.loop < 0) ++program_.edges.awaited;
       node.n_out = edge_of(partition_, part.edge).control ? 0 : 1;
       break;
     case PartKind::feed:
       node.n_out = 1;
       node.kind = NodeKind::source;
-      program_.interface.sources[{part.node, part.output}] = node.out;
-      program_.interface.slots[{part.node, part.output}] = node.out;
+      program.interface.sources[{part.node, part.output}] = node.out;
+      program.interface.slots[{part.node, part.output}] = node.out;
       break;
     case PartKind::enter:
     case PartKind::fetch:
@@ -260,46 +282,49 @@ void Compiler::compile_kind(uint32_t i, const PartNode& part) {
   }
 }
 
-void Compiler::compile_receive(uint32_t i, const PartNode& part) {
-  program_.nodes.firing[i].kind = NodeKind::source;
-  program_.edges.receives.push_back({part.edge, i, &edge_of(partition_, part.edge)});
+void Compiler::compile_receive(Program& program, uint32_t i, const PartNode& part) {
+  program.nodes.firing[i].kind = NodeKind::source;
+  program_.edges.receives.push_back({.id = part.edge,
+                                     .node = i,
+                                     .edge = &edge_of(partition_, part.edge),
+                                     .name = program.nodes.names[i]});
 }
 
-void Compiler::compile_op(uint32_t i, const PartNode& part) {
+void Compiler::compile_op(Program& program, uint32_t i, const PartNode& part) {
   const Node& graph_node = graph_.node(part.node);
-  FiringNode& node = program_.nodes.firing[i];
+  FiringNode& node = program.nodes.firing[i];
   const auto code = std::make_shared<OpCode>(graph_node, kernel_of(graph_node));
   code->view.lanes = options_.op_lanes;
   code->view.label = label_ + static_cast<uint64_t>(part.node) * kLabelStep;
-  program_.nodes.codes[i] = code;
+  program.nodes.codes[i] = code;
   node.code.store(&code->view, std::memory_order_relaxed);
-  TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", program_.nodes.names[i], " has ",
+  TROUPE_CHECK(graph_node.outputs.size() < 65536, "node ", program.nodes.names[i], " has ",
                graph_node.outputs.size(), " outputs");
   node.n_out = static_cast<uint16_t>(graph_node.outputs.size());
   node.in_place = graph_node.op->in_place && node.n_in > 0;
   node.kind = kind_of(graph_node, *code->view.kernel);
-  if (node.kind == NodeKind::save)
-    program_.nodes.roles[i] = static_cast<uint32_t>(program_.saves++);
-  if (node.kind == NodeKind::restore) restores_.emplace_back(i, static_cast<size_t>(part.save));
+  if (node.kind == NodeKind::save) program.nodes.roles[i] = static_cast<uint32_t>(program_.saves++);
+  if (node.kind == NodeKind::restore)
+    restores_.push_back(static_cast<size_t>(&part - partition_.nodes.data()));
   program_.has_async |= node.kind == NodeKind::async;
 }
 
-void Compiler::compile_send(uint32_t i, const PartNode& part) {
+void Compiler::compile_send(Program& program, uint32_t i, const PartNode& part) {
   const bool control = part.inputs.empty();
-  program_.nodes.firing[i].kind = NodeKind::send;
-  program_.nodes.roles[i] = static_cast<uint32_t>(program_.edges.sends.size());
+  program.nodes.firing[i].kind = NodeKind::send;
+  program.nodes.roles[i] = static_cast<uint32_t>(program_.edges.sends.size());
   program_.edges.sends.push_back({part.edge, control ? 0 : numbers_.slot_of(part.inputs[0]),
                                   control,
                                   part.loop < 0 ? kNone : static_cast<uint32_t>(part.loop)});
-  if (!control) make_for(part.edge, maker_of(part.inputs[0]));
+  if (!control) make_for(program, part.edge, maker_of(part.inputs[0]));
 }
 
 // The kernel of node `from` makes a value that leaves over that edge. The first of several edges
 // counts.
-void Compiler::make_for(int32_t edge, uint32_t from) {
+void Compiler::make_for(Program& program, int32_t edge, uint32_t from) {
   if (from == kNone || !options_.edge_memory) return;
-  FiringNode& node = program_.nodes.firing[from];
-  Memory*& memory = program_.nodes.edge_memory[from];
+  FiringNode& node = program.nodes.firing[from];
+  Memory*& memory = program.nodes.edge_memory[from];
   if (memory || node.kind != NodeKind::plain) return;
   memory = options_.edge_memory(edge_of(partition_, edge));
   node.leaves = memory != nullptr;
@@ -324,45 +349,63 @@ NodeKind Compiler::kind_of(const Node& node, const Kernel& kernel) const {
   }
 }
 
+// A call ends when the last node of the body fires, which waits for all nodes without readers.
+void Compiler::add_function_end() {
+  if (!program_.is_function()) return;
+  const auto end = static_cast<uint32_t>(program_.nodes.firing.size() - 1);
+  program_.nodes.firing[end].kind = NodeKind::end;
+  program_.nodes.names[end] =
+      detail::concat("End of ", graph_.node(program_.partition.function).name);
+  for (uint32_t i = 0; i < end; ++i)
+    if (tables_[0].readers[i].empty()) tables_[0].readers[i].insert(end);
+}
+
 void Compiler::join_nodes() {
-  std::vector<FiringNode>& nodes = program_.nodes.firing;
-  for (uint32_t i = 0; i < nodes.size(); ++i) {
-    // Made ready from the highest number to the lowest, so that the lowest fires first.
-    const std::vector<uint32_t> to(readers_[i].rbegin(), readers_[i].rend());
-    nodes[i].n_to = put_list(to, nodes[i].to);
-    for (uint32_t reader : to) ++program_.initial.missing[reader];
+  for (const auto& [program, node_count, slot_count, readers] : tables_)
+    for (uint32_t i = 0; i < node_count; ++i) {
+      FiringNode& node = program->nodes.firing[i];
+      // Made ready from the highest number to the lowest, so that the lowest fires first.
+      const std::vector<uint32_t> to(readers[i].rbegin(), readers[i].rend());
+      node.n_to = put_list(*program, to, node.to);
+      for (uint32_t reader : to) ++program->initial.missing[reader];
+    }
+  for (size_t p : restores_) {
+    const PartNode& part = partition_.nodes[p];
+    const auto save = static_cast<size_t>(part.save);
+    table_of(part).program->nodes.roles[numbers_.fires[p]] =
+        table_of(partition_.nodes[save]).program->nodes.roles[numbers_.fires[save]];
   }
-  for (const auto& [i, save] : restores_)
-    program_.nodes.roles[i] = program_.nodes.roles[numbers_.fires[save]];
 }
 
 // The nodes that are ready as soon as the step, or the iteration, is armed. A receive is ready when
 // its value comes.
 void Compiler::find_first_ready() {
-  for (size_t p = partition_.nodes.size(); p-- > 0;) {
-    const PartNode& part = partition_.nodes[p];
-    const uint32_t i = numbers_.fires[p];
-    if (i == kNone || program_.initial.missing[i] != 0) continue;
-    if (part.kind == PartKind::receive || part.kind == PartKind::ack) continue;
-    (part.loop < 0 ? program_.initial.first_ready
-                   : program_.loops[static_cast<size_t>(part.loop)].first_ready)
-        .push_back(i);
+  for (const auto& [program, node_count, slot_count, readers] : tables_) {
+    std::vector<bool> comes(node_count);
+    for (const Program::Receive& receive : program_.edges.receives)
+      if (tables_[receive.loop + 1].program == program) comes[receive.node] = true;
+    for (uint32_t i = node_count; i-- > 0;)
+      if (program->initial.missing[i] == 0 && !comes[i]) program->initial.first_ready.push_back(i);
   }
 }
 
 // Where several lanes fire nodes: how early each node may fire, so that the step takes no more
 // memory than on one lane.
 void Compiler::find_earliest() {
-  if (!program_.many_lanes || !program_.on_host || program_.is_body()) return;
+  if (!program_.many_lanes || !program_.on_host || program_.is_function()) return;
   const std::vector<int32_t> earliest = earliest_firings(graph_, partition_);
   if (std::all_of(earliest.begin(), earliest.end(), [](int32_t turn) { return turn == 0; })) return;
-  // By part: the first node that fires from there on.
+  // By part: the first node that fires from there on; from inside a loop, when the loop has ended.
   const std::vector<uint32_t>& fires = numbers_.fires;
   std::vector<uint32_t> from(fires.size());
-  uint32_t next = node_count_;
-  for (size_t p = fires.size(); p-- > 0; from[p] = next)
-    if (fires[p] != kNone) next = fires[p];
-  program_.nodes.earliest.assign(node_count_, 0);
+  uint32_t next = tables_[0].nodes, after_loop = next;
+  for (size_t p = fires.size(); p-- > 0;) {
+    const PartNode& part = partition_.nodes[p];
+    if (part.kind == PartKind::loop && part.loop < 0) after_loop = next;
+    if (part.loop < 0 && fires[p] != kNone) next = fires[p];
+    from[p] = part.loop < 0 ? next : after_loop;
+  }
+  program_.nodes.earliest.assign(tables_[0].nodes, 0);
   for (size_t p = 0; p < fires.size(); ++p)
     if (fires[p] != kNone && earliest[p] > 0)
       program_.nodes.earliest[fires[p]] = from[static_cast<size_t>(earliest[p])];
@@ -373,10 +416,12 @@ Program compile_one(const std::shared_ptr<const Graph>& graph, Partition partiti
   Program program;
   program.graph = graph;
   program.partition = std::move(partition);
+  program.bodies.resize(program.partition.loops.size());
   Compiler compiler(program, options);
   compiler.number_parts();
   compiler.make_tables();
   compiler.compile_parts();
+  compiler.add_function_end();
   compiler.join_nodes();
   compiler.compile_loops();
   compiler.find_first_ready();
@@ -390,8 +435,16 @@ Program compile(std::shared_ptr<const Graph> graph, Partition partition,
                 const CompileOptions& options) {
   std::vector<Partition> functions = std::exchange(partition.functions, {});
   Program program = compile_one(graph, std::move(partition), options);
+  const size_t loops = program.bodies.size();
   for (Partition& body : functions)
-    program.functions.push_back(compile_one(graph, std::move(body), options));
+    program.bodies.push_back(compile_one(graph, std::move(body), options));
+  // The bodies of a function's loops stand behind those of all functions.
+  for (size_t f = 0; f < functions.size(); ++f) {
+    std::vector<Program> inner = std::exchange(program.bodies[loops + f].bodies, {});
+    for (Program::Loop& loop : program.bodies[loops + f].loops)
+      loop.body += static_cast<uint32_t>(program.bodies.size());
+    for (Program& body : inner) program.bodies.push_back(std::move(body));
+  }
   link_calls(program);
   return program;
 }

@@ -37,7 +37,6 @@ Program::Call call_of(const Node& call, const Program& body, uint32_t number) {
 
 void link(Program& program, const std::vector<Program>& bodies,
           const std::map<int32_t, uint32_t>& by_opener) {
-  program.in_calls = true;
   for (size_t i = 0; i < program.nodes.firing.size(); ++i) {
     if (program.nodes.firing[i].kind != NodeKind::call) continue;
     const Node& call = *program.nodes.codes[i]->view.node;
@@ -49,28 +48,19 @@ void link(Program& program, const std::vector<Program>& bodies,
     program.calls.push_back(call_of(call, bodies[body->second], body->second));
   }
   for (const PartNode& part : program.partition.nodes)
-    if (program.is_body() && part.kind == PartKind::fetch)
+    if (program.is_function() && part.kind == PartKind::fetch)
       program.interface.results.push_back(program.slot_of(part.node, part.output));
 }
 
 }  // namespace
 
 void link_calls(Program& program) {
-  std::vector<Program>& bodies = program.functions;
-  if (bodies.empty()) return;
+  std::vector<Program>& bodies = program.bodies;
   std::map<int32_t, uint32_t> by_opener;
-  for (uint32_t n = 0; n < bodies.size(); ++n) by_opener[bodies[n].partition.function] = n;
+  for (uint32_t n = 0; n < bodies.size(); ++n)
+    if (bodies[n].is_function()) by_opener[bodies[n].partition.function] = n;
   link(program, bodies, by_opener);
   for (Program& body : bodies) link(body, bodies, by_opener);
-  for (bool more = true; std::exchange(more, false);)
-    for (Program& body : bodies)
-      for (const Program::Call& call : body.calls)
-        if (bodies[call.body].has_async && !std::exchange(body.has_async, true)) more = true;
-  const auto say_which_wait = [&](Program& caller) {
-    for (Program::Call& call : caller.calls) call.has_async = bodies[call.body].has_async;
-  };
-  say_which_wait(program);
-  for (Program& body : bodies) say_which_wait(body);
 }
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
-// Compiles the loops of a partition: where their nodes and values stand, how values come in, and
-// how they go from one iteration to the next.
+// Compiles the loops of a partition: how values come into their bodies, and how they go from one
+// iteration to the next.
 #include <algorithm>
 
 #include "actors/engine/program/compile_parts.hpp"
@@ -59,26 +59,24 @@ void find_receives(Program& program) {
 
 void compile_loops(Program& program, const PartNumbers& numbers) {
   const std::vector<uint32_t>& fires = numbers.fires;
-  std::vector<uint32_t>& roles = program.nodes.roles;
   for (const PartLoop& part : program.partition.loops) {
     const auto driver = static_cast<size_t>(part.driver);
+    const auto number = static_cast<uint32_t>(program.loops.size());
+    Program& around = part.parent < 0 ? program : program.bodies[static_cast<size_t>(part.parent)];
+    Program& body = program.bodies[number];
     Program::Loop loop;
+    loop.body = number;
     loop.driver = fires[driver];
-    loop.turn = fires[static_cast<size_t>(part.turn)];
+    loop.end = fires[static_cast<size_t>(part.turn)];
     loop.again = fires[static_cast<size_t>(part.again)];
-    loop.nodes = {loop.turn, loop.driver};
-    for (auto p = static_cast<size_t>(part.begin); p < driver; ++p)
-      if (fires[p] != kNone) loop.nodes.begin = std::min(loop.nodes.begin, fires[p]);
-    loop.slots = {numbers.first_slot[static_cast<size_t>(part.begin)], numbers.first_slot[driver]};
     loop.home = part.home;
     loop.in_flight = part.in_flight;
     loop.opener = part.opener;
-    const auto number = static_cast<uint32_t>(program.loops.size());
-    roles[loop.driver] = roles[loop.turn] = number;
-    if (part.home) roles[loop.again] = number;
+    around.nodes.roles[loop.driver] = body.nodes.roles[loop.end] = number;
+    if (part.home) body.nodes.roles[loop.again] = number;
     compile_variables(program, numbers, part, loop);
     for (const auto& [from, to] : loop.captured)
-      program.initial.uses[to] = kUncounted;  // until the loop ends
+      body.initial.uses[to] = kUncounted;  // until the loop ends
     for (int32_t ack : part.acks) loop.acks.push_back(fires[static_cast<size_t>(ack)]);
     program.loops.push_back(std::move(loop));
   }

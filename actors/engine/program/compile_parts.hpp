@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-// The numbers of a partition's nodes, by index in Partition::nodes.
+// The numbers of a partition's nodes, each in its own program, by index in Partition::nodes.
 struct PartNumbers {
   uint32_t slot_of(const PartInput& in) const {
     return first_slot[static_cast<size_t>(in.node)] + static_cast<uint32_t>(in.output);
@@ -22,7 +22,7 @@ struct PartNumbers {
 // Requires: nodes and counts of `program` are there. (compile_loops.cpp)
 void compile_loops(Program& program, const PartNumbers& numbers);
 
-// Joins the Call nodes of `program` and of its functions to the bodies that they run.
+// Joins the Call nodes of `program` and of its bodies to the bodies that they run.
 // (compile_calls.cpp)
 void link_calls(Program& program);
 

@@ -3,7 +3,8 @@
 // (actors/engine/program/compile.hpp); steps read it (actors/engine/step.hpp).
 //
 // Nodes are numbered in the order in which one thread fires them. A slot is the place of a value in
-// a step. A program has one slot for each output of a node.
+// a step. A program has one slot for each output of a node. The body of a loop or of a function is
+// a program of its own, and the loop or the call is one node of the program around it.
 //
 // Owner: the executor of the partition. Thread: any thread reads it. Two fields change while steps
 // run, and are atomic for that reason: FiringNode::code, when other code takes its place, and
@@ -39,7 +40,7 @@ enum class NodeKind : uint8_t {
   branch,
   merge,
   loop,
-  turn,  // the end of an iteration
+  end,  // of an iteration or a call: fires after all other nodes of the body
   save,
   restore,
   call,
@@ -68,7 +69,8 @@ struct Program {
   struct Nodes {
     std::vector<FiringNode> firing;
     std::vector<uint32_t> lists;  // inputs and readers of nodes that have more than four
-    std::vector<uint32_t> roles;  // the node's number in `loops`, `calls`, sends or saves; or kNone
+    // The node's number in `calls`, or in the loops, sends or saves of its partition; or kNone.
+    std::vector<uint32_t> roles;
     std::vector<std::string> names;
     std::vector<OpCodePtr> codes;  // the op actors' own, once they are made
     // The node goes to a lane when all ready costly nodes before that one have settled. Empty if
@@ -84,10 +86,11 @@ struct Program {
     std::vector<uint32_t> first_ready;  // nodes, the last one fires first
   };
   struct Receive {
-    int32_t id = -1;  // of the edge
-    uint32_t node = 0;
+    int32_t id = -1;    // of the edge
+    uint32_t node = 0;  // of the loop's body, or of this program
     const Edge* edge = nullptr;
     uint32_t loop = kNone;
+    std::string name;  // of the node
   };
   struct Send {
     int32_t edge = -1;
@@ -107,9 +110,6 @@ struct Program {
     std::vector<uint32_t> kept;  // slots of fetched values, which live until the step is released
     std::vector<uint32_t> results;  // slots of what the body of a function gives back
   };
-  struct Range {
-    uint32_t begin = 0, end = 0;
-  };
   struct LoopVariables {
     std::vector<std::pair<uint32_t, uint32_t>> initial;  // slot outside -> slot inside
     std::vector<uint32_t> next;                          // slot of the next iteration's value
@@ -118,28 +118,27 @@ struct Program {
     std::vector<uint32_t> unsure;  // variables whose next shape only the step shows
     bool direct = false;           // no variable becomes the value of another one
   };
-  // The nodes of a loop stand in a row, and so do their slots.
+  // A loop: how values come into its body, and how they go from one iteration to the next. Slots
+  // and nodes are the body's, but for the driver and where it says "outside".
   struct Loop {
-    Range nodes, slots;
+    uint32_t body = 0;    // in `bodies` of the outermost program
     uint32_t driver = 0;  // the loop as its surroundings see it
-    uint32_t turn = 0;    // fires last in an iteration
     uint32_t again = 0;   // dead after the last iteration
+    uint32_t end = 0;     // fires last in an iteration
     int32_t opener = -1;  // in the graph
     bool home = false;
     int64_t in_flight = 1;
     std::vector<std::pair<uint32_t, uint32_t>> captured;  // slot outside -> slot inside
     LoopVariables variables;
-    std::vector<uint32_t> first_ready;
     std::vector<size_t> receives;  // indices in Edges::receives
     std::vector<uint32_t> acks;    // nodes, one for each device that follows
   };
   // A Call node: the body that it runs, and where its arguments go.
   struct Call {
-    uint32_t body = 0;                                     // in `functions` of the outer program
+    uint32_t body = 0;                                     // in `bodies` of the outermost program
     int32_t opener = -1;                                   // of the function, in the graph
     std::vector<std::pair<uint32_t, uint32_t>> arguments;  // input of the node -> slot of the body
     int64_t depth_max = 0;
-    bool has_async = false;  // the body's
   };
 
   Program() = default;
@@ -155,9 +154,8 @@ struct Program {
   uint32_t earliest_of(uint32_t node) const {
     return node < nodes.earliest.size() ? nodes.earliest[node] : 0;
   }
-  const Loop& loop_of(uint32_t node) const { return loops[nodes.roles[node]]; }
   const Call& call_of(uint32_t node) const { return calls[nodes.roles[node]]; }
-  bool is_body() const { return partition.function >= 0; }
+  bool is_function() const { return partition.function >= 0; }
   // A step may wait for something from outside, or has no end in sight.
   bool waits() const { return edges.awaited > 0 || has_async || !loops.empty() || !calls.empty(); }
   // The slot of a fetched or fed output; kNone if it is not here.
@@ -170,19 +168,18 @@ struct Program {
   std::string no_value(uint32_t kept_slot) const;
 
   std::shared_ptr<const Graph> graph;
-  Partition partition;  // without its functions
+  Partition partition;  // without its functions; in the body of a loop, its device only
   Nodes nodes;
   Initial initial;
-  Edges edges;
-  std::vector<Loop> loops;
-  size_t saves = 0;
+  Edges edges;              // with those of its loops
+  std::vector<Loop> loops;  // of the whole partition, as in Partition::loops
+  size_t saves = 0;         // of the whole partition
   std::vector<Call> calls;
-  std::vector<Program> functions;  // bodies, for all calls in this program and in each other
+  std::vector<Program> bodies;  // of all loops and functions; in the outermost program only
   Interface interface;
   bool many_lanes = false;  // kernels may run side by side, so their times are measured
   bool on_host = false;     // the host may touch the device's memory
-  bool has_async = false;   // a node answers later, or, in a body, a node of a function it calls
-  bool in_calls = false;    // it calls functions, or is the body of one
+  bool has_async = false;   // a node of the partition answers later
 };
 
 }  // namespace troupe

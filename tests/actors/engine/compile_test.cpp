@@ -1,6 +1,8 @@
 // The tables of a compiled partition: a Program is a plain value, so nothing runs here.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "actors/engine/program/compile.hpp"
 #include "tests/support/engine/executor_graphs.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -143,7 +145,7 @@ TEST_CASE_FIXTURE(CompileRig, "the same partition gives the same program") {
   CHECK(a.interface.kept == b.interface.kept);
 }
 
-TEST_CASE_FIXTURE(CompileRig, "nodes and slots of a loop stand in a row before its driver") {
+TEST_CASE_FIXTURE(CompileRig, "the body of a loop is a program of its own, and the loop a node") {
   const Output n = graph->add({"In", {}, {{"shape", Shape{}}}, "n"});
   const Output zero = graph->add({"In", {}, {{"shape", Shape{}}}, "zero"});
   const std::vector<Output> end = while_loop(
@@ -158,22 +160,48 @@ TEST_CASE_FIXTURE(CompileRig, "nodes and slots of a loop stand in a row before i
   REQUIRE(program.loops.size() == 1);
   const Program::Loop& loop = program.loops[0];
   CHECK(loop.home);
-  CHECK(loop.nodes.end == loop.driver);
   CHECK(program.nodes.firing[loop.driver].kind == NodeKind::loop);
-  CHECK(program.nodes.firing[loop.turn].kind == NodeKind::turn);
-  for (uint32_t i = 0; i < program.nodes.names.size(); ++i)
-    if (program.nodes.names[i] == "inner") CHECK((loop.nodes.begin <= i && i < loop.nodes.end));
+  CHECK(program.nodes.roles[loop.driver] == 0);
+  REQUIRE(program.bodies.size() == 1);
+  const Program& body = program.bodies[loop.body];
+  CHECK(body.nodes.firing[loop.end].kind == NodeKind::end);
+  CHECK(loop.end + 1 == body.nodes.firing.size());
+  const auto has_inner = [](const Program& p) {
+    const std::vector<std::string>& names = p.nodes.names;
+    return std::find(names.begin(), names.end(), "while/body/inner") != names.end();
+  };
+  CHECK(has_inner(body));
+  CHECK_FALSE(has_inner(program));
   CHECK(loop.captured.size() == 1);
   REQUIRE(loop.variables.initial.size() == 2);
   for (const auto& [from, to] : loop.variables.initial) {
     CHECK(from == program.slot_of(zero.node, 0));
-    CHECK((loop.slots.begin <= to && to < loop.slots.end));
+    CHECK(to < body.initial.values.size());
   }
-  CHECK(program.initial.uses[loop.captured[0].second] >= kUncounted);
-  CHECK(&program.loop_of(loop.driver) == &loop);
-  CHECK(!loop.first_ready.empty());
-  for (const uint32_t i : program.initial.first_ready)
-    CHECK((i < loop.nodes.begin || i >= loop.nodes.end));
+  CHECK(body.initial.uses[loop.captured[0].second] >= kUncounted);
+  CHECK(!body.initial.first_ready.empty());
+}
+
+TEST_CASE_FIXTURE(CompileRig, "a loop in a loop is a node of the body around it") {
+  const Output n = graph->add({"In", {}, {{"shape", Shape{}}}, "n"});
+  const auto below_n = [&](const std::vector<Output>& v) { return op("Less", {v[0], n}); };
+  const std::vector<Output> end =
+      while_loop(below_n,
+                 [&](const std::vector<Output>& v) {
+                   const auto add_one = [&](const std::vector<Output>& u) {
+                     return std::vector<Output>{op("AddOne", {u[0]})};
+                   };
+                   return while_loop(below_n, add_one, {v[0]});
+                 },
+                 {n});
+  const Program program = std::move(compile_for({end[0]}, {n})[0]);
+  REQUIRE(program.loops.size() == 2);
+  REQUIRE(program.bodies.size() == 2);
+  const Program &outer = program.bodies[0], &inner = program.bodies[1];
+  CHECK(outer.nodes.firing[program.loops[1].driver].kind == NodeKind::loop);
+  CHECK(outer.nodes.roles[program.loops[1].driver] == 1);
+  CHECK(inner.nodes.firing[program.loops[1].end].kind == NodeKind::end);
+  CHECK(outer.bodies.empty());
 }
 
 TEST_CASE_FIXTURE(CompileRig, "a node that answers later makes its step wait") {

@@ -13,13 +13,13 @@ namespace {
 
 std::unique_ptr<Arrival> arrival(uint32_t node) {
   auto out = std::make_unique<Arrival>();
-  out->node = node;
+  out->firing.node = node;
   return out;
 }
 
 std::vector<uint32_t> taken(Inbox& inbox) {
   std::vector<uint32_t> out;
-  inbox.take_all([&](Arrival& item) { out.push_back(item.node); });
+  inbox.take_all([&](Arrival& item) { out.push_back(item.firing.node); });
   return out;
 }
 
@@ -78,7 +78,7 @@ TEST_CASE("of many threads one at a time owns the step, and nothing is lost") {
   const auto own = [&] {
     do {
       most = std::max(most.load(), ++owners);
-      inbox.take_all([&](Arrival& item) { sum += item.node; });
+      inbox.take_all([&](Arrival& item) { sum += item.firing.node; });
       --owners;
     } while (!inbox.give_up());
   };
