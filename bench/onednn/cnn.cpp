@@ -93,60 +93,22 @@ class Cnn final : public Loop {
  private:
   void bind_dense() {
     for (int64_t j = 0; j < kBlocks; ++j)
-      forward2_.push_back(product({.m = kBatch,
-                                   .k = kFlat,
-                                   .n = kBlock,
-                                   .a = p2_,
-                                   .b = w2_ + j * kBlock,
-                                   .c = h_ + j * kBlock,
-                                   .b_row = kWide,
-                                   .c_row = kWide,
-                                   .bias = b2_ + j * kBlock,
-                                   .relu = true}));
+      forward2_.push_back(
+          product(kBatch, kFlat, kBlock, p2_, w2_ + j * kBlock, h_ + j * kBlock,
+                  {.b_row = kWide, .c_row = kWide, .bias = b2_ + j * kBlock, .relu = true}));
     for (int64_t i = 0; i < kBatch / kRows; ++i)
-      forward3_.push_back(product({.m = kRows,
-                                   .k = kWide,
-                                   .n = kOut,
-                                   .a = h_ + i * kRows * kWide,
-                                   .b = w3_,
-                                   .c = logits_ + i * kRows * kOut,
-                                   .bias = b3_}));
-    back3_ = product({.m = kBatch,
-                      .k = kOut,
-                      .n = kWide,
-                      .a = logits_,
-                      .b = w3_,
-                      .c = dh_,
-                      .b_transposed = true});
-    update3_ = product({.m = kWide,
-                        .k = kBatch,
-                        .n = kOut,
-                        .a = h_,
-                        .b = logits_,
-                        .c = w3_,
-                        .a_transposed = true,
-                        .scale = -kRate,
-                        .add = true});
+      forward3_.push_back(product(kRows, kWide, kOut, h_ + i * kRows * kWide, w3_,
+                                  logits_ + i * kRows * kOut, {.bias = b3_}));
+    back3_ = product(kBatch, kOut, kWide, logits_, w3_, dh_, {.b_transposed = true});
+    update3_ = product(kWide, kBatch, kOut, h_, logits_, w3_,
+                       {.a_transposed = true, .scale = -kRate, .add = true});
     for (int64_t j = 0; j < kParts; ++j) {
       const int64_t at = j * kPart;
-      back2_.push_back(product({.m = kBatch,
-                                .k = kWide,
-                                .n = kPart,
-                                .a = dh_,
-                                .b = w2_ + at * kWide,
-                                .c = dp2_ + at,
-                                .c_row = kFlat,
-                                .b_transposed = true}));
-      update2_.push_back(product({.m = kPart,
-                                  .k = kBatch,
-                                  .n = kWide,
-                                  .a = p2_ + at,
-                                  .b = dh_,
-                                  .c = w2_ + at * kWide,
-                                  .a_row = kFlat,
-                                  .a_transposed = true,
-                                  .scale = -kRate,
-                                  .add = true}));
+      back2_.push_back(product(kBatch, kWide, kPart, dh_, w2_ + at * kWide, dp2_ + at,
+                               {.c_row = kFlat, .b_transposed = true}));
+      update2_.push_back(
+          product(kPart, kBatch, kWide, p2_ + at, dh_, w2_ + at * kWide,
+                  {.a_row = kFlat, .a_transposed = true, .scale = -kRate, .add = true}));
     }
   }
 

@@ -173,22 +173,9 @@ class Inception final : public Loop {
     second_.bind(middle_, dmiddle_);
     forward_dense_ = product(
         {.m = kBatch, .k = kLast, .n = kOut, .a = pooled_, .b = w_, .c = logits_, .bias = b_});
-    back_dense_ = product({.m = kBatch,
-                           .k = kOut,
-                           .n = kLast,
-                           .a = logits_,
-                           .b = w_,
-                           .c = dpooled_,
-                           .b_transposed = true});
-    update_dense_ = product({.m = kLast,
-                             .k = kBatch,
-                             .n = kOut,
-                             .a = pooled_,
-                             .b = logits_,
-                             .c = w_,
-                             .a_transposed = true,
-                             .scale = -kRate,
-                             .add = true});
+    back_dense_ = product(kBatch, kOut, kLast, logits_, w_, dpooled_, {.b_transposed = true});
+    update_dense_ = product(kLast, kBatch, kOut, pooled_, logits_, w_,
+                            {.a_transposed = true, .scale = -kRate, .add = true});
   }
 
   void step() override {

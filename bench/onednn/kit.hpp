@@ -96,6 +96,13 @@ struct Product {
   const dnnl::memory::desc* packed = nullptr;
 };
 Call product(const Product& p);
+// The same, with sizes and operands beside the other members.
+inline Call product(int64_t m, int64_t k, int64_t n, const float* a, const float* b, float* c,
+                    Product p = {}) {
+  p.m = m, p.k = k, p.n = n;
+  p.a = a, p.b = b, p.c = c;
+  return product(p);
+}
 // The layout that oneDNN prefers for b in such a product.
 dnnl::memory::desc packed_layout(const Product& p);
 // Reorders from and to plain rows.

@@ -42,47 +42,19 @@ class Layer {
   // x: [rows, units]; dx: its gradient, for the backward half.
   void bind(const float* x, float* dx) {
     for (int64_t j = 0; j < kCuts; ++j)
-      inputs_.push_back(product({.m = kRows,
-                                 .k = kUnits,
-                                 .n = kCut,
-                                 .a = x,
-                                 .b = wx_ + j * kCut,
-                                 .c = gates + j * kCut,
-                                 .b_row = kGates,
-                                 .c_row = kGates,
-                                 .bias = b_ + j * kCut}));
+      inputs_.push_back(product(kRows, kUnits, kCut, x, wx_ + j * kCut, gates + j * kCut,
+                                {.b_row = kGates, .c_row = kGates, .bias = b_ + j * kCut}));
     for (int64_t p = 0; p < 2; ++p) bind_recurrent(p);
     for (int64_t i = 0; i < kTalls; ++i)
-      input_gradients_.push_back(product({.m = kTall,
-                                          .k = kGates,
-                                          .n = kUnits,
-                                          .a = dgates + i * kTall * kGates,
-                                          .b = wx_,
-                                          .c = dx + i * kTall * kUnits,
-                                          .b_transposed = true}));
+      input_gradients_.push_back(product(kTall, kGates, kUnits, dgates + i * kTall * kGates, wx_,
+                                         dx + i * kTall * kUnits, {.b_transposed = true}));
     for (int64_t j = 0; j < kCuts; ++j) {
-      updates_.push_back(product({.m = kUnits,
-                                  .k = kRows,
-                                  .n = kCut,
-                                  .a = x,
-                                  .b = dgates + j * kCut,
-                                  .c = wx_ + j * kCut,
-                                  .b_row = kGates,
-                                  .c_row = kGates,
-                                  .a_transposed = true,
-                                  .scale = -kRate,
-                                  .add = true}));
-      recurrent_updates_.push_back(product({.m = kUnits,
-                                            .k = kRows - kBatch,
-                                            .n = kCut,
-                                            .a = h,
-                                            .b = dgates + kBatch * kGates + j * kCut,
-                                            .c = wh_ + j * kCut,
-                                            .b_row = kGates,
-                                            .c_row = kGates,
-                                            .a_transposed = true,
-                                            .scale = -kRate,
-                                            .add = true}));
+      updates_.push_back(product(
+          kUnits, kRows, kCut, x, dgates + j * kCut, wx_ + j * kCut,
+          {.b_row = kGates, .c_row = kGates, .a_transposed = true, .scale = -kRate, .add = true}));
+      recurrent_updates_.push_back(product(
+          kUnits, kRows - kBatch, kCut, h, dgates + kBatch * kGates + j * kCut, wh_ + j * kCut,
+          {.b_row = kGates, .c_row = kGates, .a_transposed = true, .scale = -kRate, .add = true}));
     }
     for (int p = 0; p < 2; ++p) pack(p, 0);
   }
@@ -213,32 +185,13 @@ class Lstm final : public Loop {
     for (int64_t j = 0; j < kBlocks; ++j) {
       float* block = logits_ + j * kRows * kBlock;
       float* w = w_ + j * kBlock;
-      forward_.push_back(product({.m = kRows,
-                                  .k = kUnits,
-                                  .n = kBlock,
-                                  .a = second_.h,
-                                  .b = w,
-                                  .c = block,
-                                  .b_row = kWords,
-                                  .bias = b_ + j * kBlock}));
-      back_.push_back(product({.m = kRows,
-                               .k = kBlock,
-                               .n = kUnits,
-                               .a = block,
-                               .b = w,
-                               .c = parts_ + j * kRows * kUnits,
-                               .b_row = kWords,
-                               .b_transposed = true}));
-      updates_.push_back(product({.m = kUnits,
-                                  .k = kRows,
-                                  .n = kBlock,
-                                  .a = second_.h,
-                                  .b = block,
-                                  .c = w,
-                                  .c_row = kWords,
-                                  .a_transposed = true,
-                                  .scale = -kRate,
-                                  .add = true}));
+      forward_.push_back(product(kRows, kUnits, kBlock, second_.h, w, block,
+                                 {.b_row = kWords, .bias = b_ + j * kBlock}));
+      back_.push_back(product(kRows, kBlock, kUnits, block, w, parts_ + j * kRows * kUnits,
+                              {.b_row = kWords, .b_transposed = true}));
+      updates_.push_back(
+          product(kUnits, kRows, kBlock, second_.h, block, w,
+                  {.c_row = kWords, .a_transposed = true, .scale = -kRate, .add = true}));
     }
   }
 

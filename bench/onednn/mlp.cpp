@@ -25,43 +25,19 @@ class Mlp final : public Loop {
       const int64_t at = j * kBlock;
       forward0_.push_back(layer(x_, kIn, w0_, b0_, h0_, at));
       forward1_.push_back(layer(h0_, kWide, w1_, b1_, h1_, at));
-      back1_.push_back(product({.m = kBatch,
-                                .k = kOut,
-                                .n = kBlock,
-                                .a = logits_,
-                                .b = w2_ + at * kOut,
-                                .c = dh1_ + at,
-                                .c_row = kWide,
-                                .b_transposed = true}));
-      back0_.push_back(product({.m = kBatch,
-                                .k = kWide,
-                                .n = kBlock,
-                                .a = dh1_,
-                                .b = w1_ + at * kWide,
-                                .c = dh0_ + at,
-                                .c_row = kWide,
-                                .b_transposed = true}));
+      back1_.push_back(product(kBatch, kOut, kBlock, logits_, w2_ + at * kOut, dh1_ + at,
+                               {.c_row = kWide, .b_transposed = true}));
+      back0_.push_back(product(kBatch, kWide, kBlock, dh1_, w1_ + at * kWide, dh0_ + at,
+                               {.c_row = kWide, .b_transposed = true}));
       update1_.push_back(update(h0_, kWide, dh1_, w1_, at));
       update0_.push_back(update(x_, kIn, dh0_, w0_, at));
-      update2_.push_back(product({.m = kBlock,
-                                  .k = kBatch,
-                                  .n = kOut,
-                                  .a = h1_ + at,
-                                  .b = logits_,
-                                  .c = w2_ + at * kOut,
-                                  .a_row = kWide,
-                                  .a_transposed = true,
-                                  .scale = -kRate,
-                                  .add = true}));
+      update2_.push_back(
+          product(kBlock, kBatch, kOut, h1_ + at, logits_, w2_ + at * kOut,
+                  {.a_row = kWide, .a_transposed = true, .scale = -kRate, .add = true}));
     }
     for (int64_t i = 0; i < kBatch / kRows; ++i)
-      forward2_.push_back(product({.m = kRows,
-                                   .k = kWide,
-                                   .n = kOut,
-                                   .a = h1_ + i * kRows * kWide,
-                                   .b = w2_,
-                                   .c = logits_ + i * kRows * kOut,
-                                   .bias = b2_}));
+      forward2_.push_back(product(kRows, kWide, kOut, h1_ + i * kRows * kWide, w2_,
+                                  logits_ + i * kRows * kOut, {.bias = b2_}));
   }
 
   void step() override {
@@ -98,30 +74,14 @@ class Mlp final : public Loop {
  private:
   static Call layer(const Floats& in, int64_t width, const Floats& w, const Floats& b,
                     const Floats& out, int64_t at) {
-    return product({.m = kBatch,
-                    .k = width,
-                    .n = kBlock,
-                    .a = in,
-                    .b = w + at,
-                    .c = out + at,
-                    .b_row = kWide,
-                    .c_row = kWide,
-                    .bias = b + at,
-                    .relu = true});
+    return product(kBatch, width, kBlock, in, w + at, out + at,
+                   {.b_row = kWide, .c_row = kWide, .bias = b + at, .relu = true});
   }
   static Call update(const Floats& in, int64_t width, const Floats& d, const Floats& w,
                      int64_t at) {
-    return product({.m = width,
-                    .k = kBatch,
-                    .n = kBlock,
-                    .a = in,
-                    .b = d + at,
-                    .c = w + at,
-                    .b_row = kWide,
-                    .c_row = kWide,
-                    .a_transposed = true,
-                    .scale = -kRate,
-                    .add = true});
+    return product(
+        width, kBatch, kBlock, in, d + at, w + at,
+        {.b_row = kWide, .c_row = kWide, .a_transposed = true, .scale = -kRate, .add = true});
   }
   static void finish(const Floats& d, const Floats& h, const Floats& b, uint32_t j) {
     const int64_t at = j * kBlock;

@@ -133,20 +133,8 @@ class ResNet20 final : public Loop {
                             dz_ + i * l.shape.y_size(), dx_ + i * l.shape.x_size());
     forward_dense_ = product(
         {.m = kBatch, .k = kLast, .n = kOut, .a = pooled_, .b = w_.w, .c = logits_, .bias = b_.w});
-    back_dense_ = product({.m = kBatch,
-                           .k = kOut,
-                           .n = kLast,
-                           .a = logits_,
-                           .b = w_.w,
-                           .c = dpooled_,
-                           .b_transposed = true});
-    gradient_dense_ = product({.m = kLast,
-                               .k = kBatch,
-                               .n = kOut,
-                               .a = pooled_,
-                               .b = logits_,
-                               .c = dw_,
-                               .a_transposed = true});
+    back_dense_ = product(kBatch, kOut, kLast, logits_, w_.w, dpooled_, {.b_transposed = true});
+    gradient_dense_ = product(kLast, kBatch, kOut, pooled_, logits_, dw_, {.a_transposed = true});
   }
 
   void step() override {
