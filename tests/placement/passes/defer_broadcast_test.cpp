@@ -22,11 +22,6 @@ const std::string kShare =
     "d/count = Constant() value=f32[] {256}\n"
     "d/share = Divide(d/small, d/count)\n";
 
-CallGraph call_of(const Graph& graph, const std::vector<std::string>& fetches,
-                  const std::vector<std::string>& feeds) {
-  return call_graph(graph, outputs_of(graph, fetches), outputs_of(graph, feeds));
-}
-
 std::string deferred_text(const std::string& lines, const std::vector<std::string>& fetches,
                           const std::vector<std::string>& feeds) {
   const auto graph = graph_of(lines);
@@ -45,17 +40,12 @@ void check_deferred(const std::string& lines, const std::string& wanted,
   const auto graph = graph_of(lines);
   const CallGraph before = call_of(*graph, fetches, {"x", "g"});
   const CallGraph after = defer_broadcast(call_of(*graph, fetches, {"x", "g"})).call;
-  FedValues fed_before, fed_after;
-  for (size_t i = 0; i < before.feeds.size(); ++i) {
-    Tensor value = Tensor::empty(DType::f32, before.feeds[i].shape());
+  check_same_fetches(before, after, [](const Shape& shape, DType) {
+    Tensor value = Tensor::empty(DType::f32, shape);
     for (int64_t k = 0; k < value.size(); ++k)
       value.mutable_data<float>()[k] = static_cast<float>((k * 7919) % 1009) / 1013 - 0.4f;
-    fed_before.insert({before.feeds[i], value});
-    fed_after.insert({after.feeds[i], value});
-  }
-  const auto was = evaluate(*before.graph, before.fetches, fed_before);
-  const auto is = evaluate(*after.graph, after.fetches, fed_after);
-  for (size_t i = 0; i < was.size(); ++i) CHECK(same_bits(was[i], is[i]));
+    return value;
+  });
 }
 
 }  // namespace

@@ -10,12 +10,6 @@ namespace {
 const std::string kX = "x = Placeholder() dtype=f32 shape=[2]\n";
 const std::string kTwo = "two = Constant() value=f32[] {2}\n";
 
-// Nothing changes.
-void check_left(const std::string& lines, const std::vector<std::string>& fetches,
-                const std::vector<std::string>& feeds = {}) {
-  CHECK(after(fold_here, lines, fetches, feeds) == lines);
-}
-
 }  // namespace
 
 TEST_CASE("what constants alone make is a constant of the same name, device and origin") {
@@ -32,50 +26,51 @@ TEST_CASE("what constants alone make is a constant of the same name, device and 
 }
 
 TEST_CASE("a kernel that throws leaves its node as it is, and what reads it") {
-  check_left(
-      "one = Constant() value=i32[] {1}\n"
-      "none = Constant() value=i32[] {0}\n"
-      "bad = Divide(one, none)\n"
-      "y = Negate(bad)\n",
-      {"y"});
-  check_left(
-      "nan = Constant() value=f32[] {nan}\n"
-      "y = CheckFinite(nan) what=\"the start\"\n",
-      {"y"});
+  check_left(fold_here,
+             "one = Constant() value=i32[] {1}\n"
+             "none = Constant() value=i32[] {0}\n"
+             "bad = Divide(one, none)\n"
+             "y = Negate(bad)\n",
+             {"y"});
+  check_left(fold_here,
+             "nan = Constant() value=f32[] {nan}\n"
+             "y = CheckFinite(nan) what=\"the start\"\n",
+             {"y"});
 }
 
 TEST_CASE("random numbers, parameters and placeholders are not folded, nor what reads them") {
-  check_left(kTwo +
+  check_left(fold_here,
+             kTwo +
                  "r = RandomUniform() dtype=f32 high=1 key=\"\" low=0 replica=0 seed=3 shape=[2]\n"
                  "y = Multiply(r, two)\n",
              {"y"});
-  check_left(kX + kTwo + "y = Multiply(x, two)\n", {"y"}, {"x"});
+  check_left(fold_here, kX + kTwo + "y = Multiply(x, two)\n", {"y"}, {"x"});
 }
 
 TEST_CASE("a fed constant is no constant, nor is a fed node made one") {
-  check_left(kTwo + "y = Square(two)\nz = Negate(y)\n", {"z"}, {"two"});
-  check_left(kTwo + "y = Square(two)\nz = Negate(y)\n", {"z"}, {"y"});
+  check_left(fold_here, kTwo + "y = Square(two)\nz = Negate(y)\n", {"z"}, {"two"});
+  check_left(fold_here, kTwo + "y = Square(two)\nz = Negate(y)\n", {"z"}, {"y"});
 }
 
 TEST_CASE("a node that runs after others stays, and so does what reads a constant that does") {
   const std::string r =
       "r = RandomUniform() dtype=f32 high=1 key=\"\" low=0 replica=0 seed=3 shape=[2]\n";
-  check_left(r + kTwo + "y = Square(two) after r\n", {"y"});
-  check_left(r + "two = Constant() value=f32[] {2} after r\ny = Square(two)\n", {"y"});
+  check_left(fold_here, r + kTwo + "y = Square(two) after r\n", {"y"});
+  check_left(fold_here, r + "two = Constant() value=f32[] {2} after r\ny = Square(two)\n", {"y"});
   CHECK(after(fold_here, kX + kTwo + "four = Square(two)\ny = Negate(x) after four\n", {"y"}) ==
         kX + "four = Constant() value=f32[] {4}\ny = Negate(x) after four\n");
 }
 
 TEST_CASE("what another kind of device computes stays there: its bits may be others") {
-  check_left(
-      "two = Constant() value=f32[] {2} on \"/device:cpu:0\"\n"
-      "y = Square(two) on \"/job:worker/task:1/device:cuda:0\"\n",
-      {"y"});
+  check_left(fold_here,
+             "two = Constant() value=f32[] {2} on \"/device:cpu:0\"\n"
+             "y = Square(two) on \"/job:worker/task:1/device:cuda:0\"\n",
+             {"y"});
 }
 
 TEST_CASE("a constant does not grow by much beyond what it is made of") {
-  check_left("y = Fill() dtype=f32 shape=[100, 100] value=1\n", {"y"});
-  check_left(kTwo + "y = BroadcastTo(two) shape=[100, 100]\n", {"y"});
+  check_left(fold_here, "y = Fill() dtype=f32 shape=[100, 100] value=1\n", {"y"});
+  check_left(fold_here, kTwo + "y = BroadcastTo(two) shape=[100, 100]\n", {"y"});
   CHECK(after(fold_here, "y = Fill() dtype=f32 shape=[2] value=1\n", {"y"}) ==
         "y = Constant() value=f32[2] {1, 1}\n");
 }

@@ -20,11 +20,6 @@ const std::string kMean = "m = ReduceMean(l) axes={} keep_dims=false\n";
 const std::string kShare = "d = ReduceGradient(one, l) axes={} keep_dims=false mean=true\n";
 const std::string kGradient = "dx = SoftmaxCrossEntropyGradient(d, x, t)\n";
 
-void check_left(const std::string& lines, const std::vector<std::string>& fetches,
-                const std::vector<std::string>& feeds = {}) {
-  CHECK(after(join, lines, fetches, feeds) == lines);
-}
-
 }  // namespace
 
 TEST_CASE("a loss and its gradient become one node, behind which the loss is read") {
@@ -61,26 +56,30 @@ TEST_CASE("a known shape may be that of another value that depends on the loss")
 }
 
 TEST_CASE("a gradient that depends on the value of the loss waits for it") {
-  check_left(inputs("4") + kLoss + kMean + "d = Exp(l)\n" + kGradient, {"m", "dx"});
-  check_left(inputs("4") + kOne + kLoss + kMean + "e = Multiply(one, m)\n" +
+  check_left(join, inputs("4") + kLoss + kMean + "d = Exp(l)\n" + kGradient, {"m", "dx"});
+  check_left(join,
+             inputs("4") + kOne + kLoss + kMean + "e = Multiply(one, m)\n" +
                  "d = ReduceGradient(e, l) axes={} keep_dims=false mean=true\n" + kGradient,
              {"m", "dx"});
   // If the sizes differ from those of the labels, the result has another shape.
-  check_left(inputs("-1") + kOne + kLoss + kMean + "w = Negate(l)\n" +
+  check_left(join,
+             inputs("-1") + kOne + kLoss + kMean + "w = Negate(l)\n" +
                  "d = ReduceGradient(one, w) axes={} keep_dims=false mean=true\n" + kGradient,
              {"m", "dx"});
 }
 
 TEST_CASE("what is fetched or fed, has an order, another device or other logits is left alone") {
   const std::string rest = kMean + kShare + kGradient;
-  check_left(inputs("4") + kOne + kLoss + rest, {"l", "m", "dx"});
-  check_left(inputs("4") + kOne + kLoss + rest, {"m", "dx"}, {"l"});
-  check_left(inputs("4") + kOne + "l = SoftmaxCrossEntropy(x, t) after one\n" + rest, {"m", "dx"});
-  check_left(inputs("4") + kOne + "l = SoftmaxCrossEntropy(x, t) on \"/device:cpu:1\"\n" + rest,
+  check_left(join, inputs("4") + kOne + kLoss + rest, {"l", "m", "dx"});
+  check_left(join, inputs("4") + kOne + kLoss + rest, {"m", "dx"}, {"l"});
+  check_left(join, inputs("4") + kOne + "l = SoftmaxCrossEntropy(x, t) after one\n" + rest,
              {"m", "dx"});
-  check_left(inputs("4") + kOne + "z = Negate(x)\nl = SoftmaxCrossEntropy(z, t)\n" + rest,
+  check_left(join,
+             inputs("4") + kOne + "l = SoftmaxCrossEntropy(x, t) on \"/device:cpu:1\"\n" + rest,
              {"m", "dx"});
-  check_left(inputs("4") + kLoss + kMean, {"m"});
+  check_left(join, inputs("4") + kOne + "z = Negate(x)\nl = SoftmaxCrossEntropy(z, t)\n" + rest,
+             {"m", "dx"});
+  check_left(join, inputs("4") + kLoss + kMean, {"m"});
 }
 
 TEST_CASE("loss and gradient have the same bits in one node and in two") {

@@ -18,11 +18,6 @@ const std::string kBlock =
     "x = Placeholder() dtype=f32 shape=[2, 3, 4, 5]\nf = Placeholder() dtype=f32 shape=[3]\n";
 const std::string kIn = " permutation={0, 3, 1, 2}\n", kOut = " permutation={0, 2, 3, 1}\n";
 
-CallGraph call_of(const Graph& graph, const std::vector<std::string>& fetches,
-                  const std::vector<std::string>& feeds) {
-  return call_graph(graph, outputs_of(graph, fetches), outputs_of(graph, feeds));
-}
-
 std::string moved(const std::string& lines, const std::vector<std::string>& fetches = {"z"},
                   const std::vector<std::string>& feeds = {"x"}) {
   const auto graph = graph_of(lines);
@@ -51,18 +46,11 @@ void check_moved(const std::string& lines, const std::string& wanted,
   const auto graph = graph_of(lines);
   const CallGraph before = call_of(*graph, fetches, feeds);
   const CallGraph after = layout(call_of(*graph, fetches, feeds)).call;
-  FedValues fed_before, fed_after;
-  for (size_t i = 0; i < before.feeds.size(); ++i) {
-    const Output feed = before.feeds[i];
-    std::vector<int64_t> dims(feed.shape().begin(), feed.shape().end());
+  check_same_fetches(before, after, [](const Shape& shape, DType dtype) {
+    std::vector<int64_t> dims(shape.begin(), shape.end());
     for (int64_t& size : dims) size = size < 0 ? 2 : size;
-    const Tensor value = numbers(feed.dtype(), Shape(dims));
-    fed_before.insert({feed, value});
-    fed_after.insert({after.feeds[i], value});
-  }
-  const auto was = evaluate(*before.graph, before.fetches, fed_before);
-  const auto is = evaluate(*after.graph, after.fetches, fed_after);
-  for (size_t i = 0; i < was.size(); ++i) CHECK(same_bits(was[i], is[i]));
+    return numbers(dtype, Shape(dims));
+  });
 }
 
 }  // namespace
