@@ -21,6 +21,20 @@ std::string refusal(const std::function<void(Graph&)>& build) {
   return text;
 }
 
+// The refusal of a node that reads these outputs, without the words that name the node.
+std::string refused_node(const char* op, const std::vector<std::string>& inputs, const char* name,
+                         const Attrs& attrs = {}) {
+  const std::string text = refusal([&](Graph& g) {
+    std::vector<Output> outputs;
+    for (const std::string& input : inputs) outputs.push_back(g.output(input));
+    apply(g, op, outputs, name, attrs);
+  });
+  const std::string head = detail::concat(op, " node ", name, " made at train.cpp:42");
+  CHECK(text.starts_with(head));
+  const size_t colon = text.compare(head.size(), 2, ": ") == 0 ? 2 : 0;
+  return text.substr(head.size() + colon);
+}
+
 }  // namespace
 
 TEST_CASE("a node has its op's outputs, with inferred types") {
@@ -138,15 +152,10 @@ TEST_CASE("a name that none is near to is refused with where the names are") {
 }
 
 TEST_CASE("a wrong number of inputs is refused with their names") {
-  CHECK(refusal([](Graph& g) { apply(g, "Add", {g.output("x")}, "sum"); }) ==
-        "Add node sum made at train.cpp:42: wants 2 inputs (a, b), got 1");
-  CHECK(refusal([](Graph& g) { apply(g, "Stop", {}, "s"); }) ==
-        "Stop node s made at train.cpp:42: wants 1 input (x), got 0");
-  CHECK(refusal([](Graph& g) { apply(g, "Source", {g.output("x")}, "s"); }) ==
-        "Source node s made at train.cpp:42: wants no inputs, got 1");
-  CHECK(refusal([](Graph& g) {
-          apply(g, "Concat", {}, "c", {{"axis", 0}});
-        }) == "Concat node c made at train.cpp:42: wants at least 1 input (x...), got 0");
+  CHECK(refused_node("Add", {"x"}, "sum") == "wants 2 inputs (a, b), got 1");
+  CHECK(refused_node("Stop", {}, "s") == "wants 1 input (x), got 0");
+  CHECK(refused_node("Source", {"x"}, "s") == "wants no inputs, got 1");
+  CHECK(refused_node("Concat", {}, "c", {{"axis", 0}}) == "wants at least 1 input (x...), got 0");
 }
 
 TEST_CASE("inputs that are not of this graph are refused") {
@@ -218,27 +227,16 @@ TEST_CASE("numbers in messages are exact") {
 }
 
 TEST_CASE("attributes are checked against the schema") {
-  CHECK(refusal([](Graph& g) {
-          apply(g, "MatMul", {g.output("w"), g.output("w")}, "m", {{"transposeb", true}});
-        }) ==
-        "MatMul node m made at train.cpp:42: has no attribute \"transposeb\"; it has transpose_a, "
-        "transpose_b, scale; did "
-        "you mean transpose_b?");
-  CHECK(refusal([](Graph& g) {
-          apply(g, "Stop", {g.output("x")}, "s", {{"axis", 1}});
-        }) == "Stop node s made at train.cpp:42: has no attribute \"axis\"; it has none at all");
-  CHECK(refusal([](Graph& g) { apply(g, "Concat", {g.output("x")}, "c"); }) ==
-        "Concat node c made at train.cpp:42: needs attribute axis, an integer");
-  CHECK(
-      refusal([](Graph& g) {
-        apply(g, "Concat", {g.output("x")}, "c", {{"axis", std::string("last")}});
-      }) ==
-      "Concat node c made at train.cpp:42: attribute axis wants an integer, got a text (\"last\")");
-  CHECK(refusal([](Graph& g) {
-          apply(g, "Source", {}, "s", {{"dtype", DType::none}});
-        }) ==
-        "Source node s made at train.cpp:42: attribute dtype is no dtype; there are f32, f64, i32, "
-        "i64, u8, bool, i8, f16 and bf16");
+  CHECK(refused_node("MatMul", {"w", "w"}, "m", {{"transposeb", true}}) ==
+        "has no attribute \"transposeb\"; it has transpose_a, transpose_b, scale; did you mean "
+        "transpose_b?");
+  CHECK(refused_node("Stop", {"x"}, "s", {{"axis", 1}}) ==
+        "has no attribute \"axis\"; it has none at all");
+  CHECK(refused_node("Concat", {"x"}, "c") == "needs attribute axis, an integer");
+  CHECK(refused_node("Concat", {"x"}, "c", {{"axis", std::string("last")}}) ==
+        "attribute axis wants an integer, got a text (\"last\")");
+  CHECK(refused_node("Source", {}, "s", {{"dtype", DType::none}}) ==
+        "attribute dtype is no dtype; there are f32, f64, i32, i64, u8, bool, i8, f16 and bf16");
   Attrs all = {{"b", true},
                {"d", DType::f32},
                {"i", 1},
@@ -260,23 +258,12 @@ TEST_CASE("an integer is a good number") {
 }
 
 TEST_CASE("dtypes and shapes that do not fit are refused with the types of all inputs") {
-  CHECK(refusal([](Graph& g) {
-          apply(g, "Add", {g.output("x"), g.output("i")}, "sum");
-        }) ==
-        "Add node sum made at train.cpp:42 (inputs f32[2], i32[2]): inputs must have one dtype, "
-        "got f32 and i32; cast one "
-        "of them");
-  CHECK(refusal([](Graph& g) {
-          apply(g, "MatMul", {g.output("w"), g.output("w")}, "fc1/MatMul");
-        }) ==
-        "MatMul node fc1/MatMul made at train.cpp:42 (inputs f32[3, 4], f32[3, 4]): inner sizes "
-        "differ: [3, 4] times "
-        "[3, 4]");
-  CHECK(refusal([](Graph& g) {
-          apply(g, "MatMul", {g.output("x"), g.output("w")}, "m");
-        }) ==
-        "MatMul node m made at train.cpp:42 (inputs f32[2], f32[3, 4]): wants two matrices, got "
-        "[2] and [3, 4]");
+  CHECK(refused_node("Add", {"x", "i"}, "sum") ==
+        " (inputs f32[2], i32[2]): inputs must have one dtype, got f32 and i32; cast one of them");
+  CHECK(refused_node("MatMul", {"w", "w"}, "fc1/MatMul") ==
+        " (inputs f32[3, 4], f32[3, 4]): inner sizes differ: [3, 4] times [3, 4]");
+  CHECK(refused_node("MatMul", {"x", "w"}, "m") ==
+        " (inputs f32[2], f32[3, 4]): wants two matrices, got [2] and [3, 4]");
 }
 
 TEST_CASE("names that would not read back are refused") {
