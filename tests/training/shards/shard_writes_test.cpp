@@ -21,7 +21,7 @@ ShardScript untrained(Aggregation rule, int32_t replicas, Tensor values) {
   return s;
 }
 
-struct Writer {  // one replica's writes, in their sequence
+struct ReplicaWriter {  // one replica's writes, in their sequence
   ShardScript& s;
   int32_t replica = 0;
   int64_t sequence = 0;
@@ -50,7 +50,7 @@ Tensor read(ShardScript& s, int32_t replica, int64_t step) {
 TEST_CASE("a write counts once for its replica, step and number, under both rules") {
   for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
     ShardScript s = untrained(rule, 1, vector_of({1, 2, 3, 4}));
-    Writer w{s};
+    ReplicaWriter w{s};
     const Tensor ones = vector_of({1, 1, 1, 1});
     CHECK(only<Acknowledged>(w.write(ParameterWrite::add, 0, 0, ones)).code == Errc::ok);
     CHECK(only<Acknowledged>(w.write(ParameterWrite::add, 0, 1, ones)).code == Errc::ok);
@@ -66,7 +66,7 @@ TEST_CASE("a write counts once for its replica, step and number, under both rule
 
 TEST_CASE("under the synchronous rule a step done again reads what was there before its writes") {
   ShardScript s = untrained(Aggregation::sync, 2, vector_of({1, 2, 3, 4}));
-  Writer w{s};
+  ReplicaWriter w{s};
   const Tensor first = read(s, 0, 0);
   w.write(ParameterWrite::assign_rows, 0, 0, rows({1}, {7, 8}));
   w.write(ParameterWrite::add_rows, 0, 1, rows({1, 0, 1}, {1, 1, 1, 1, 1, 1}));
@@ -97,7 +97,7 @@ TEST_CASE("under the synchronous rule a step done again reads what was there bef
 
 TEST_CASE("under the asynchronous rule every replica writes, and reads see the newest") {
   ShardScript s = untrained(Aggregation::async, 2, vector_of({0, 0, 0, 0}));
-  Writer a{s}, b{s, 1};
+  ReplicaWriter a{s}, b{s, 1};
   a.write(ParameterWrite::add, 0, 0, vector_of({1, 0, 0, 0}));
   b.write(ParameterWrite::add, 0, 0, vector_of({1, 0, 0, 0}));
   CHECK(same_bits(read(s, 0, 0), vector_of({2, 0, 0, 0})));
@@ -105,7 +105,7 @@ TEST_CASE("under the asynchronous rule every replica writes, and reads see the n
 
 TEST_CASE("what cannot be written is refused with the reason") {
   ShardScript s = untrained(Aggregation::sync, 2, vector_of({0, 0, 0, 0}));
-  Writer a{s}, b{s, 1};
+  ReplicaWriter a{s}, b{s, 1};
   a.write(ParameterWrite::add, 0, 0, vector_of({1, 0, 0, 0}));
   const auto second =
       only<Acknowledged>(b.write(ParameterWrite::add, 0, 0, vector_of({1, 0, 0, 0})));
@@ -118,7 +118,7 @@ TEST_CASE("what cannot be written is refused with the reason") {
         Errc::invalid_argument);
   CHECK(same_bits(s.shard.values(0), vector_of({1, 0, 0, 0})));
   ShardScript trained = ShardScript::serving(Aggregation::sync, 1);
-  Writer t{trained};
+  ReplicaWriter t{trained};
   const auto no =
       only<Acknowledged>(t.write(ParameterWrite::assign, 0, 0, vector_of({1, 0, 0, 0})));
   CHECK(no.code == Errc::invalid_argument);
@@ -129,14 +129,14 @@ TEST_CASE("what cannot be written is refused with the reason") {
 TEST_CASE("integers wrap around when they are added to") {
   const auto huge = [] { return Tensor::of<int64_t>({INT64_MAX, -1}, {2}); };
   ShardScript s = untrained(Aggregation::sync, 1, huge());
-  Writer w{s};
+  ReplicaWriter w{s};
   w.write(ParameterWrite::add, 0, 0, Tensor::of<int64_t>({1, 1}, {2}));
   CHECK(same_bits(s.shard.values(0), Tensor::of<int64_t>({INT64_MIN, 0}, {2})));
 }
 
 TEST_CASE("a restored shard has the writes of the steps before, and takes those after") {
   ShardScript s = untrained(Aggregation::sync, 1, vector_of({0, 0, 0, 0}));
-  Writer w{s};
+  ReplicaWriter w{s};
   const Tensor ones = vector_of({1, 1, 1, 1});
   for (int64_t step = 0; step < 3; ++step) w.write(ParameterWrite::add, step, 0, ones);
   s.last.clear();
