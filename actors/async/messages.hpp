@@ -74,8 +74,8 @@ struct Became {
   int64_t executors = 0;  // the number of executors in which it uses that kernel now
 };
 // any -> op actor: from now on the node of that name, which is the actor's own or one whose work it
-// does, uses that op's kernel. Steps that begin afterwards fire it, and steps that run may. Answered
-// by Became.
+// does, uses that op's kernel. Steps that begin afterwards fire it, and steps that run may.
+// Answered by Became.
 struct BecomeOp {
   std::string node, op;
   std::shared_ptr<const Op> here = nullptr;  // the op itself; it does not leave the process

@@ -9,6 +9,12 @@
 #include "placement/memory_plan.hpp"
 
 namespace troupe {
+namespace {
+
+// An op actor answers on the thread of the asker.
+constexpr std::chrono::seconds kOpActorTimeout{30};
+
+}  // namespace
 
 Installation::Installation(Process& process, uint64_t session, uint32_t executable)
     : process_(process),
@@ -180,7 +186,7 @@ int64_t Installation::become(const std::string& node, const std::shared_ptr<cons
   caf::scoped_actor self(process_.system());
   for (const auto& executor : executors_)
     if (const OpHandle actor = executor->op_actor(node))
-      self->request(actor, caf::infinite, BecomeOp{node, op->name, op})
+      self->request(actor, kOpActorTimeout, BecomeOp{node, op->name, op})
           .receive([&](const Became& m) { changed += m.executors; },
                    [&](const caf::error& error) {
                      const auto [code, text] = from_caf(error);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/optimizer.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/pool_block.hpp"

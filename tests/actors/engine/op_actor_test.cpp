@@ -24,13 +24,14 @@ std::shared_ptr<const Op> counting_add_one() {
 }
 
 // y = AddOne(x) at node "a".
-struct OpRig : ExecutorRig {
+struct OpRig {
   OpRig() {
-    const Output x = input();
-    build({op("AddOne", {x}, "a")}, {x});
+    const Output x = rig.input();
+    rig.build({rig.op("AddOne", {x}, "a")}, {x});
   }
-  OpHandle actor() { return client().op_actor("a"); }
-  Tensor step() { return run({ints({1, 2})})[0]; }
+  caf::actor_system& system() { return rig.system(); }
+  OpHandle actor() { return rig.client().op_actor("a"); }
+  Tensor step() { return rig.run({ints({1, 2})})[0]; }
   // Empty if the actor agreed.
   std::string become(const BecomeOp& message) {
     std::string refusal;
@@ -40,6 +41,7 @@ struct OpRig : ExecutorRig {
                  [&](const caf::error& error) { refusal = from_caf(error).second; });
     return refusal;
   }
+  ExecutorRig rig;
 };
 
 }  // namespace
@@ -52,7 +54,7 @@ TEST_CASE_FIXTURE(OpRig, "an op actor says which code it owns") {
                [&](const caf::error& error) { FAIL(from_caf(error).second); });
   CHECK(said.node == "a");
   CHECK(said.op == "AddOne");
-  CHECK(said.device == kClient);
+  CHECK(said.device == ExecutorRig::kClient);
   CHECK(said.dtype == "i32");
 }
 
