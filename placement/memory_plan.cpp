@@ -1,5 +1,5 @@
 // The functions of placement/memory_plan.hpp and troupe/graph.hpp: a simulation of the
-// firing loop of actors/engine/activation_fire.cpp with sizes instead of tensors. Like that loop,
+// firing loop of actors/engine/step.cpp with sizes instead of tensors. Like that loop,
 // it counts the remaining readers of a value, and gives the memory of input 0 to a node that
 // declares `in_place`.
 #include "placement/memory_plan.hpp"

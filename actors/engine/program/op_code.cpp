@@ -46,8 +46,9 @@ const Node* member_of(const Graph& program, const Node& node, const std::string&
   return found && found->id >= static_cast<int32_t>(node.inputs.size()) ? found : nullptr;
 }
 
-// The op of a node that does the work of several, whose member does what `op` does. The
-// replacements of its other members stay. Throws: Error(invalid_argument) if `op` does not fit the member.
+// The op of a node that does the work of several, whose member does what `op` does. The ops that
+// have replaced other members stay. Throws: Error(invalid_argument) if `op` does not fit the
+// member.
 std::shared_ptr<const Op> op_with_member(const Node& whole, const Node& member,
                                          const std::shared_ptr<const Op>& op,
                                          const OpPlace& place) {
