@@ -1,5 +1,5 @@
 // ShardTable: the shards that hold a session's parameters, the tasks they live on, and their epoch.
-// Plain state, read and changed by the group's parts (shard_orders, shard_maker, route_sender,
+// Plain state, read and changed by the group's parts (shard_requests, shard_maker, route_sender,
 // checkpoint_taker).
 // Owner: the actor of a ParameterGroup. Thread: that actor's.
 #pragma once

@@ -309,7 +309,7 @@ class SimTrainer final : public TrainProgram {
     const bool other = world_.options.other_data_after_kill && world_.came_back(replica);
     try {
       master_.runs().start(model_.towers.at(replica).call,
-                    SimModel::batch(replica, other ? step + 1 : step), run, report);
+                           SimModel::batch(replica, other ? step + 1 : step), run, report);
     } catch (const Error& e) {
       report({e.code(), e.what(), {}});
     }
@@ -328,12 +328,11 @@ class SimTrainer final : public TrainProgram {
           done(code, text, {seen->begin(), seen->end()});
         });
     for (const ParameterSpec& spec : parameters)
-      port->pull(
-          spec.name, {},
-          [this, seen, ended, name = spec.name](Errc code, const std::string& text, Tensor value) {
-            seen->emplace(name, value);
-            ended(code, text);
-          });
+      port->pull(spec.name, {},
+                 [seen, ended, name = spec.name](Errc code, const std::string& text, Tensor value) {
+                   seen->emplace(name, value);
+                   ended(code, text);
+                 });
   }
   // A ps that goes just now comes back with the last checkpoint, and is asked again.
   void read_weights() {
