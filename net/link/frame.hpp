@@ -1,19 +1,37 @@
-// Frame: the header of a frame in its wire layout. Shared by the send and receive halves of Link.
+// Frames: the units of a link's byte stream, on four channels, in their wire layout.
+//
+// A frame has a header of 32 bytes. The channels, most urgent first: control (confirm, heartbeat,
+// credit, members), small (messages with at most kInlineMax bytes of elements), caf (BASP), bulk
+// (elements of large tensors, in chunks of kChunk, one tensor after the other). Frames of the more
+// urgent channels go between two chunks. Every frame except a chunk has a crc32c of its payload;
+// chunks have one crc32c over the whole tensor if the message wants it.
+//
 // Owner: the code that builds or reads the frame. Thread: any.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "net/wire/codec.hpp"
 #include "net/wire/crc32c.hpp"
-#include "net/link/link.hpp"
 
 namespace troupe {
 
+inline constexpr size_t kChunk = 256 << 10;     // bulk bytes before other frames may go
+inline constexpr size_t kInlineMax = 16 << 10;  // elements that travel inside a small frame
+inline constexpr size_t kFrameHeader = 32;
+inline constexpr size_t kFrameMax =
+    96 << 10;  // payload of any frame but a chunk; holds a message header and inline elements
+
+enum class Channel : uint8_t { control = 0, small, caf, bulk };
+enum class Control : uint16_t { confirm = 0, heartbeat, credit, members, leaving };
+inline constexpr int kChannels = 4;
+
 struct HeaderBytes {
   uint8_t channel;
-  uint8_t flags;
+  uint8_t flags;  // 1: a chunk of the bulk channel
   uint16_t type;
   uint32_t length;
   uint64_t target;
@@ -30,6 +48,36 @@ std::span<const std::byte> as_bytes_of(const T& value) {
 
 inline uint32_t crc_of_header(const HeaderBytes& header) {
   return crc32c(as_bytes_of(header).first(offsetof(HeaderBytes, header_crc)));
+}
+
+// A run of bytes to write: owned bytes, or elements of a tensor.
+struct Segment {
+  std::vector<std::byte> owned;
+  Tensor tensor;
+  std::span<const std::byte> view;
+};
+
+// A frame with the payload `payload`, then `more`.
+inline Segment make_frame(Channel channel, uint16_t type, uint64_t target, uint64_t sender,
+                          std::span<const std::byte> payload,
+                          std::span<const std::byte> more = {}) {
+  HeaderBytes header{};
+  header.channel = static_cast<uint8_t>(channel);
+  header.type = type;
+  header.length = static_cast<uint32_t>(payload.size() + more.size());
+  header.target = target;
+  header.sender = sender;
+  header.payload_crc = crc32c(more, crc32c(payload));
+  header.header_crc = crc_of_header(header);
+  Segment out;
+  out.owned.reserve(kFrameHeader + header.length);
+  for (std::span<const std::byte> part : {as_bytes_of(header), payload, more})
+    out.owned.insert(out.owned.end(), part.begin(), part.end());
+  return out;
+}
+
+inline Segment control_frame(Control type, std::span<const std::byte> payload = {}) {
+  return make_frame(Channel::control, static_cast<uint16_t>(type), 0, 0, payload);
 }
 
 }  // namespace troupe

@@ -1,38 +1,35 @@
-// The send half of Link, with its timing and its end. net/link/link_receive.cpp is the receive
-// half.
+// Begins and ends a link, and cuts the bytes that arrive into greetings and frames.
 #include "net/link/link.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "net/wire/crc32c.hpp"
-#include "net/link/frame.hpp"
-
 namespace troupe {
 namespace {
 
 constexpr size_t kStrangerScratch = 1024;  // read buffer during the greeting
-constexpr size_t kCafFrame = 64 << 10;     // BASP bytes in one frame
-constexpr size_t kSmallBatch = 64;         // small frames before the next bulk chunk
-constexpr size_t kPartsMax = 256;          // spans of one gathered write
-constexpr int64_t kGatherMax = 64 << 10;   // bytes of small messages that may wait for a flush
-constexpr size_t kTurnBytes = 1 << 20;     // written at one time by the net thread
-constexpr auto kLateTick = 3 * kTick;      // a tick this late means that this process was stopped
+
+template <size_t N>
+Segment packet(const std::array<std::byte, N>& bytes) {
+  return {{bytes.begin(), bytes.end()}, {}, {}};
+}
 
 }  // namespace
 
 Link::Link(Role role, ConnectionPtr connection, Greeting hello, LinkHost& host,
            std::function<void(std::function<void()>)> post, TimePoint now)
-    : role_(role),
-      connection_(std::move(connection)),
-      hello_(std::move(hello)),
+    : connection_(std::move(connection)),
       host_(host),
       post_(std::move(post)),
-      started_(now),
-      heard_(now),
-      ticked_(now),
-      scratch_(kStrangerScratch),
-      sent_(now) {}
+      sender_(connection_,
+              [this] {
+                post_([weak = weak_from_this()] {
+                  if (const auto self = weak.lock()) self->sender_.resume();
+                });
+              }),
+      handshake_(role, std::move(hello)),
+      liveness_(now),
+      buffer_(kStrangerScratch) {}
 
 Link::~Link() { connection_->close(); }
 
@@ -47,113 +44,42 @@ void Link::start() {
     if (const auto self = weak.lock()) self->received(count);
   };
   handlers.on_drained = [weak] {
-    if (const auto self = weak.lock()) self->drained();
+    if (const auto self = weak.lock()) self->sender_.drained();
   };
   handlers.on_closed = [weak](const std::string& reason) {
     const auto self = weak.lock();
     if (!self) return;
-    const bool mute = self->state_ == State::greeting && self->role_ == Role::dialler;
+    const bool mute = self->state_ == State::greeting && self->role() == Role::dialler;
     self->close_now(mute ? "it hung up without a greeting (" + reason +
                                "); does a Troupe node listen there?"
                          : reason);
   };
   connection_->start(std::move(handlers));
-  if (role_ == Role::dialler) {
-    const auto packet = encode(hello_);
-    std::unique_lock lock(mutex_);
-    queue_control({{packet.begin(), packet.end()}, {}, {}});
-    pump(lock, true);
-  }
+  if (role() == Role::dialler) sender_.send_first(packet(encode(handshake_.own())));
 }
 
 std::string Link::label() const {
-  return peer_.job.empty() ? connection_->peer_address() : peer_.name();
+  return handshake_.met() ? peer().name() : connection_->peer_address();
 }
-
-// Time
 
 void Link::tick(TimePoint now) {
   if (state_ == State::closed) return;
-  // Bytes that arrived while this process was stopped are still unread, so the pause does not count
-  // as the peer's silence.
-  if (const auto late = now - ticked_; late > kLateTick) heard_ += late - kTick;
-  ticked_ = now;
-  if (std::exchange(in_received_, false)) heard_ = now;
+  liveness_.tick(now);
   if (state_ != State::up) {
-    if (now - started_ > kHandshakeDeadline)
+    if (liveness_.is_past_handshake())
       close_now(detail::concat("no greeting within ", kHandshakeDeadline.count(), " s"));
     return;
   }
-  if (now - heard_ > kSilenceMax)
+  if (liveness_.is_silent())
     return close_now(
         detail::concat("silent for ", kSilenceMax.count(), " ms: frozen, or the network is cut"));
-  std::unique_lock lock(mutex_);
-  if (sent_frames_ != std::exchange(seen_frames_, sent_frames_)) sent_ = now;
-  if (now - sent_ >= kHeartbeatEvery - kTick && control_.empty() && !blocked_) {
-    queue_control(
-        make_frame(Channel::control, static_cast<uint16_t>(Control::heartbeat), 0, 0, {}));
-    pump(lock, true);
-  }
+  if (liveness_.heartbeat_is_due(sender_.bytes_out())) sender_.send_heartbeat();
 }
 
 // Sending
 
-Link::Segment Link::make_frame(Channel channel, uint16_t type, uint64_t target, uint64_t sender,
-                               std::span<const std::byte> payload,
-                               std::span<const std::byte> more) {
-  HeaderBytes header{};
-  header.channel = static_cast<uint8_t>(channel);
-  header.type = type;
-  header.length = static_cast<uint32_t>(payload.size() + more.size());
-  header.target = target;
-  header.sender = sender;
-  header.payload_crc = crc32c(more, crc32c(payload));
-  header.header_crc = crc_of_header(header);
-  Segment out;
-  out.owned.reserve(kFrameHeader + header.length);
-  for (std::span<const std::byte> part : {as_bytes_of(header), payload, more})
-    out.owned.insert(out.owned.end(), part.begin(), part.end());
-  return out;
-}
-
-Errc Link::send(uint64_t target, uint64_t sender, const Encoded& encoded, bool more) {
-  if (state_ != State::up) return Errc::peer_lost;
-  const Tensor& payload = encoded.payload;
-  const auto size = payload.defined() ? static_cast<size_t>(payload.byte_size()) : 0;
-  const bool is_small = size <= kInlineMax;
-  Segment frame;
-  if (is_small) {
-    std::vector<std::byte> head;
-    head.reserve(4 + encoded.header.size());
-    Writer writer(head);
-    writer.number(static_cast<uint32_t>(encoded.header.size()));
-    writer.bytes(encoded.header.data(), encoded.header.size());
-    frame = make_frame(Channel::small, encoded.kind, target, sender, head,
-                       size ? elements_of(payload) : std::span<const std::byte>());
-  } else {
-    frame = make_frame(Channel::bulk, encoded.kind, target, sender, encoded.header);
-  }
-  std::unique_lock lock(mutex_);
-  if (sealed_) return Errc::peer_lost;
-  if (is_small) {
-    const auto bytes = static_cast<int64_t>(frame.owned.size());
-    if (small_queued_ + bytes > kSmallQueueMax) return Errc::out_of_memory;
-    small_queued_ += bytes;
-    small_.push_back(std::move(frame));
-  } else {
-    const auto bytes = static_cast<int64_t>(size);
-    if (bulk_queued_ > 0 && bulk_queued_ + bytes > kBulkQueueMax) return Errc::out_of_memory;
-    bulk_queued_ += bytes;
-    bulk_.push_back({std::move(frame), payload, 0, next_transfer_++});
-  }
-  ++stats_.messages_out;
-  if (!more || !is_small || small_queued_ >= kGatherMax) pump(lock, false);
-  return Errc::ok;
-}
-
-void Link::flush() {
-  std::unique_lock lock(mutex_);
-  pump(lock, false);
+Errc Link::send(uint64_t target, uint64_t sender, const Encoded& message, bool more) {
+  return state_ == State::up ? sender_.send(target, sender, message, more) : Errc::peer_lost;
 }
 
 void Link::send_or_end(uint64_t target, uint64_t sender, const Encoded& message) {
@@ -162,172 +88,221 @@ void Link::send_or_end(uint64_t target, uint64_t sender, const Encoded& message)
 }
 
 Errc Link::send_control(Control type, std::span<const std::byte> payload) {
-  TROUPE_CHECK(payload.size() <= kFrameMax, "a control frame of ", payload.size(),
-               " bytes is past the limit of ", kFrameMax);
-  std::unique_lock lock(mutex_);
-  if (sealed_ || state_ != State::up) return Errc::peer_lost;
-  Segment frame = make_frame(Channel::control, static_cast<uint16_t>(type), 0, 0, payload);
-  const auto bytes = static_cast<int64_t>(frame.owned.size());
-  if (small_queued_ + bytes > kSmallQueueMax) return Errc::out_of_memory;
-  queue_control(std::move(frame));
-  pump(lock, false);
-  return Errc::ok;
+  return state_ == State::up ? sender_.send_control(type, payload) : Errc::peer_lost;
 }
 
 void Link::send_caf(std::vector<char> bytes) {
-  std::unique_lock lock(mutex_);
-  if (sealed_ || state_ != State::up) return;
-  if (caf_queued_ + static_cast<int64_t>(bytes.size()) > kCafQueueMax) {
-    sealed_ = true;
-    lock.unlock();
+  if (state_ == State::up &&
+      sender_.send_caf(std::as_bytes(std::span(bytes))) == Errc::out_of_memory)
     close(detail::concat("more than ", kCafQueueMax >> 20, " MiB of control messages wait for it"));
-    return;
+}
+
+// Receiving
+
+ConnectionHandlers::Room Link::room() {
+  constexpr size_t kReadAhead = 4096;  // read past the end of a chunk, for the next header
+  const auto next = buffer_.room();
+  if (const auto elements = reassembly_.room(); buffer_.unread().empty() && !elements.empty())
+    return {elements, next.first(kReadAhead)};
+  return {next, {}};
+}
+
+void Link::received(size_t count) {
+  const auto self = shared_from_this();  // a host may release the link during this call
+  liveness_.bytes_came();
+  if (const auto elements = reassembly_.room(); buffer_.unread().empty() && !elements.empty()) {
+    const size_t into = std::min(count, elements.size());
+    count -= into;
+    take_bulk(elements.first(into));
   }
-  caf_queued_ += static_cast<int64_t>(bytes.size());
-  const auto* p = reinterpret_cast<const std::byte*>(bytes.data());
-  for (size_t at = 0; at < bytes.size(); at += kCafFrame)
-    caf_.push_back(
-        make_frame(Channel::caf, 0, 0, 0, {p + at, std::min(kCafFrame, bytes.size() - at)}));
-  pump(lock, false);
-}
-
-void Link::queue_control(Segment frame) {
-  small_queued_ += static_cast<int64_t>(frame.owned.size());
-  control_.push_back(std::move(frame));
-}
-
-void Link::push_written(Segment segment, Channel channel) {
-  if (!segment.owned.empty()) segment.view = segment.owned;
-  stats_.bytes_out[static_cast<size_t>(channel)] += static_cast<int64_t>(segment.view.size());
-  ++sent_frames_;
-  written_.push_back(std::move(segment));
-}
-
-// Moves the next frames into written_. Returns true if a bulk chunk is among them.
-bool Link::fill() {
-  const auto take = [this](std::deque<Segment>& from, Channel channel, size_t count_max) {
-    for (size_t i = 0; i < count_max && !from.empty(); ++i) {
-      small_queued_ -= static_cast<int64_t>(from.front().owned.size());
-      push_written(std::move(from.front()), channel);
-      from.pop_front();
-    }
-  };
-  take(control_, Channel::control, kSmallBatch);
-  take(small_, Channel::small, kSmallBatch);
-  while (!caf_.empty() && written_.size() < kPartsMax / 2) {
-    const auto bytes = static_cast<int64_t>(caf_.front().owned.size() - kFrameHeader);
-    if (bytes > caf_credit_) break;
-    caf_credit_ -= bytes;
-    caf_queued_ -= bytes;
-    push_written(std::move(caf_.front()), Channel::caf);
-    caf_.pop_front();
+  buffer_.filled(count);
+  while (state_ != State::closed && (handshake_.met() ? read_frame() : read_greeting())) {
   }
-  if (bulk_.empty()) return false;
-  Transfer& transfer = bulk_.front();
-  const std::span<const std::byte> all = elements_of(transfer.tensor);
-  const size_t size = std::min(kChunk, all.size() - transfer.offset);
-  if (bulk_credit_ < static_cast<int64_t>(size)) return false;
-  if (transfer.offset == 0) push_written(std::move(transfer.begin), Channel::bulk);
-  HeaderBytes header{};
-  header.channel = static_cast<uint8_t>(Channel::bulk);
-  header.flags = 1;  // a chunk
-  header.length = static_cast<uint32_t>(size);
-  header.target = transfer.id;
-  header.header_crc = crc_of_header(header);
-  const auto bytes = as_bytes_of(header);
-  push_written({{bytes.begin(), bytes.end()}, {}, {}}, Channel::bulk);
-  push_written({{}, transfer.tensor, all.subspan(transfer.offset, size)}, Channel::bulk);
-  transfer.offset += size;
-  bulk_credit_ -= static_cast<int64_t>(size);
-  bulk_queued_ -= static_cast<int64_t>(size);
-  if (transfer.offset == all.size()) bulk_.pop_front();
+}
+
+bool Link::read_greeting() {
+  std::optional<Greeting> end;
+  const auto theirs = handshake_.read(buffer_.unread(), end);
+  if (end) end_greeting(*end);
+  if (!theirs) return false;
+  buffer_.skip(kGreetingBytes);
+  const Greeting answer = host_.judge(*this, *theirs);
+  if (state_ == State::closed) return true;
+  if (answer.kind != GreetingKind::hello || answer.refusal != Refusal::none) {
+    end_greeting(answer);
+  } else if (role() == Role::dialler) {
+    sender_.send_first(control_frame(Control::confirm));
+    go_up();
+  } else {
+    state_ = State::provisional;
+    sender_.send_first(packet(encode(answer)));
+  }
   return true;
 }
 
-// Runs without the mutex: only the pumping thread touches written_.
-size_t Link::write_some() {
-  std::array<std::span<const std::byte>, kPartsMax> parts;
-  size_t count = 0;
-  for (const Segment& segment : written_) {
-    if (count == parts.size()) break;
-    parts[count] = count == 0 ? segment.view.subspan(written_offset_) : segment.view;
-    ++count;
+// Ends the link before it is up. An acceptor sends the reason first.
+void Link::end_greeting(const Greeting& answer) {
+  if (role() == Role::acceptor) sender_.send_first(packet(encode(answer)));
+  close_now(answer.text, answer.refusal);
+}
+
+void Link::go_up() {
+  state_ = State::up;
+  buffer_.resize(kScratch);
+  host_.established(*this);
+}
+
+// Takes the next frame or part of a chunk from the buffer. Returns false if more bytes are needed.
+bool Link::read_frame() {
+  const auto bytes = buffer_.unread();
+  if (const size_t left = reassembly_.chunk_left(); left > 0) {
+    if (bytes.empty()) return false;
+    const auto elements = bytes.first(std::min(bytes.size(), left));
+    buffer_.skip(elements.size());
+    take_bulk(elements);
+    return true;
   }
-  return connection_->write(std::span(parts).first(count));
-}
-
-void Link::pump(std::unique_lock<std::mutex>& lock, bool on_net_thread) {
-  if (pumping_ || blocked_) return;
-  pumping_ = true;
-  bool hand_over = false;
-  for (size_t turn = 0;;) {
-    const bool chunk = written_.empty() && fill();
-    if (written_.empty()) break;
-    size_t wanted = 0;
-    size_t spans = 0;
-    for (const Segment& segment : written_)
-      if (spans++ < kPartsMax) wanted += segment.view.size();
-    wanted -= written_offset_;
-    drained_ = false;
-    lock.unlock();
-    const size_t done = write_some();
-    lock.lock();
-    turn += done;
-    for (size_t left = done; left > 0;) {
-      const size_t rest = written_.front().view.size() - written_offset_;
-      if (left < rest) {
-        written_offset_ += left;
-        break;
-      }
-      left -= rest;
-      written_offset_ = 0;
-      written_.pop_front();
-    }
-    if (done < wanted && !drained_) {
-      blocked_ = true;
-      break;
-    }
-    // The net thread writes the remaining chunks, not the sender's thread.
-    if ((!on_net_thread && chunk && !bulk_.empty()) || turn > kTurnBytes) {
-      hand_over = !std::exchange(handed_over_, true);
-      break;
-    }
+  if (bytes.size() < kFrameHeader) return false;
+  HeaderBytes header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  const auto fail = [this](const std::string& fault) {
+    fail_protocol(fault);
+    return false;
+  };
+  if (header.header_crc != crc_of_header(header))
+    return fail("a frame header was damaged on the way");
+  const bool chunk = header.channel == static_cast<uint8_t>(Channel::bulk) && header.flags == 1;
+  if (header.channel >= kChannels || (header.flags != 0 && !chunk) ||
+      header.length > (chunk ? kChunk : kFrameMax))
+    return fail(detail::concat("a frame of channel ", int{header.channel}, ", flags ",
+                               int{header.flags}, " and ", header.length,
+                               " bytes is past all limits"));
+  if (state_ == State::provisional &&
+      (header.channel != 0 || header.type != static_cast<uint16_t>(Control::confirm)))
+    return fail("frames came before the greeting was confirmed");
+  if (chunk) {
+    if (!reassembly_.begin_chunk(header.target, header.length))
+      return fail("a chunk belongs to no tensor");
+    buffer_.skip(kFrameHeader);
+    count_in(Channel::bulk, header.length);
+    return true;
   }
-  pumping_ = false;
-  if (sealed_ && state_ == State::closed) written_.clear();
-  if (!hand_over) return;
-  lock.unlock();
-  post_([weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (!self) return;
-    std::unique_lock again(self->mutex_);
-    self->handed_over_ = false;
-    self->pump(again, true);
-  });
+  if (bytes.size() < kFrameHeader + header.length) return false;
+  const auto payload = bytes.subspan(kFrameHeader, header.length);
+  if (header.payload_crc != crc32c(payload)) return fail("a frame was damaged on the way");
+  buffer_.skip(kFrameHeader + header.length);
+  count_in(static_cast<Channel>(header.channel), header.length);
+  handle_frame(header, payload);
+  return true;
 }
 
-void Link::drained() {
-  std::unique_lock lock(mutex_);
-  drained_ = true;
-  blocked_ = false;
-  pump(lock, true);
+void Link::count_in(Channel channel, size_t payload_bytes) {
+  bytes_in_[static_cast<size_t>(channel)].fetch_add(
+      static_cast<int64_t>(kFrameHeader + payload_bytes), std::memory_order_relaxed);
 }
 
-void Link::grant(int64_t& taken, size_t index) {
-  if (taken < kCreditStep) return;
-  int64_t amounts[2] = {0, 0};
-  amounts[index] = std::exchange(taken, 0);
-  caf_arrived_ -= amounts[1];
-  queue_control(make_frame(Channel::control, static_cast<uint16_t>(Control::credit), 0, 0,
-                           as_bytes_of(amounts)));
+void Link::handle_frame(const HeaderBytes& header, std::span<const std::byte> payload) {
+  switch (static_cast<Channel>(header.channel)) {
+    case Channel::control:
+      return handle_control(header.type, payload);
+    case Channel::small:
+      return handle_small(header, payload);
+    case Channel::caf:
+      // Bulk bytes are granted again as they arrive, BASP bytes only when CAF has read them.
+      if (!sender_.caf_arrived(payload.size()))
+        return fail_protocol("it sends more control messages than it was granted");
+      return host_.caf_bytes(*this, payload);
+    case Channel::bulk:
+      return begin_bulk(header, payload);
+  }
 }
 
-void Link::eaten(size_t caf_bytes) {
-  std::unique_lock lock(mutex_);
-  if (sealed_) return;
-  caf_taken_ += static_cast<int64_t>(caf_bytes);
-  grant(caf_taken_, 1);
-  pump(lock, false);
+void Link::handle_control(uint16_t type, std::span<const std::byte> payload) {
+  switch (static_cast<Control>(type)) {
+    case Control::confirm:
+      if (state_ == State::provisional) go_up();
+      return;
+    case Control::heartbeat:
+      return;
+    case Control::credit: {
+      Reader reader(payload);
+      const auto bulk = reader.number<int64_t>(), caf = reader.number<int64_t>();
+      if (!reader.good() || !sender_.grant(bulk, caf))
+        fail_protocol("it grants more credit than there is");
+      return;
+    }
+    case Control::members:
+    case Control::leaving:
+      return host_.control(*this, static_cast<Control>(type), payload);
+  }
+  fail_protocol(detail::concat("a control frame of type ", type, " is not known"));
+}
+
+// Returns nothing if the link has failed.
+std::optional<TensorClaim> Link::claim_of(const HeaderBytes& header,
+                                          std::span<const std::byte> bytes) {
+  std::string why;
+  auto claim = host_.claim(header.type, bytes, why);
+  if (!claim) fail_protocol(why);
+  return claim;
+}
+
+// Allocates the tensor of the message.
+Received Link::make_message(const HeaderBytes& header, std::span<const std::byte> bytes,
+                            const TensorClaim& claim) {
+  Received out{header.target, header.sender, header.type, bytes, {}, Errc::ok, {}};
+  if (!claim.defined) return out;
+  try {
+    out.payload = host_.allocate(claim.dtype, claim.shape);
+  } catch (const Error& e) {  // the message fails, the link stays up
+    out.code = e.code();
+    out.text = detail::concat("no memory for ", claim.dtype, claim.shape, " from ", label(), ": ",
+                              e.what());
+  }
+  return out;
+}
+
+// Such a message may arrive between the chunks of a large one. The frame's crc covers its elements.
+void Link::handle_small(const HeaderBytes& header, std::span<const std::byte> payload) {
+  Reader reader(payload);
+  const auto size = reader.number<uint32_t>();
+  const auto rest = reader.rest();
+  if (!reader.good() || size > rest.size())
+    return fail_protocol("a message is shorter than it says");
+  const auto bytes = rest.first(size), elements = rest.subspan(size);
+  const auto claim = claim_of(header, bytes);
+  if (!claim) return;
+  if (static_cast<int64_t>(elements.size()) != claim->bytes)
+    return fail_protocol("a message has other elements than it says");
+  Received message = make_message(header, bytes, *claim);
+  if (message.payload.defined() && !elements.empty())
+    std::memcpy(message.payload.mutable_raw(), elements.data(), elements.size());
+  hand_on(std::move(message));
+}
+
+void Link::begin_bulk(const HeaderBytes& header, std::span<const std::byte> payload) {
+  if (reassembly_.active())
+    return fail_protocol("a tensor begins before the one before it has ended");
+  const auto claim = claim_of(header, payload);
+  if (!claim) return;
+  if (claim->bytes == 0) return fail_protocol("a large message has no elements");
+  reassembly_.begin(make_message(header, payload, *claim), *claim);
+}
+
+void Link::take_bulk(std::span<const std::byte> elements) {
+  const bool last = reassembly_.take(elements);
+  sender_.bulk_read(elements.size());
+  if (!last) return;
+  if (auto message = reassembly_.finish())
+    hand_on(std::move(*message));
+  else
+    fail_protocol("the elements of a tensor were damaged on the way");
+}
+
+void Link::hand_on(Received message) {
+  messages_in_.fetch_add(1, std::memory_order_relaxed);
+  if (message.payload.defined()) sanitize(message.payload);
+  host_.message(*this, std::move(message));
 }
 
 // Ending
@@ -343,10 +318,7 @@ void Link::reject(const std::string& fault) {
 }
 
 void Link::close(const std::string& reason) {
-  {
-    std::lock_guard lock(mutex_);
-    sealed_ = true;
-  }
+  sender_.seal();
   post_([weak = weak_from_this(), reason] {
     if (const auto self = weak.lock()) self->close_now(reason);
   });
@@ -355,28 +327,17 @@ void Link::close(const std::string& reason) {
 void Link::close_now(const std::string& reason, Refusal refusal) {
   const auto self = shared_from_this();
   if (state_.exchange(State::closed) == State::closed) return;
-  std::deque<Transfer> bulk;
-  std::deque<Segment> written;
-  {
-    std::lock_guard lock(mutex_);
-    sealed_ = true;
-    control_.clear();
-    small_.clear();
-    caf_.clear();
-    bulk.swap(bulk_);
-    if (!pumping_) written.swap(written_);
-    small_queued_ = caf_queued_ = bulk_queued_ = 0;
-    written_offset_ = pumping_ ? written_offset_ : 0;
-  }
-  incoming_ = {};
+  sender_.close();
+  reassembly_ = {};
   connection_->close();
   host_.closed(*this, reason, refusal);
 }
 
 LinkStats Link::stats() const {
-  std::lock_guard lock(mutex_);
-  LinkStats out = stats_;
-  out.queued_bytes = small_queued_ + caf_queued_ + bulk_queued_;
+  LinkStats out;
+  sender_.add_to(out);
+  for (size_t c = 0; c < bytes_in_.size(); ++c) out.bytes_in[c] = bytes_in_[c];
+  out.messages_in = messages_in_;
   return out;
 }
 

@@ -48,7 +48,7 @@ TEST_CASE("docs/protocol.md names every message that can leave a process") {
   CHECK(messages.count("Deliver") == 1);
   CHECK(messages.count("Pulled") == 1);
 
-  const std::string link = text_of("net/link/link.hpp");
+  const std::string link = text_of("net/link/frame.hpp");
   std::smatch list;
   REQUIRE(std::regex_search(link, list, std::regex(R"(enum class Control[^{]*\{([^}]*)\})")));
   for (const std::string& frame : names_in(list[1].str(), std::regex(R"(([a-z]+))")))
