@@ -34,15 +34,28 @@ std::optional<std::string> get_text(std::span<const std::byte> in, size_t at, si
   return std::string(p, static_cast<const char*>(end));
 }
 
-template <class T>
-void put(Packet& out, size_t& at, const T& value) {
-  std::memcpy(out.data() + at, &value, sizeof value);
-  at += sizeof value;
-}
-template <class T>
-void get(std::span<const std::byte> in, size_t& at, T& value) {
-  std::memcpy(&value, in.data() + at, sizeof value);
-  at += sizeof value;
+// The fields of a Hello in the packet.
+struct TextField {
+  size_t at, size;  // with the zero byte that ends it
+  std::string Hello::*field;
+};
+constexpr TextField kTexts[] = {{kAtCluster, kNameMax + 1, &Hello::cluster},
+                                {kAtJob, kNameMax + 1, &Hello::job},
+                                {kAtAddress, kAddressMax + 1, &Hello::address},
+                                {kAtOps, kOwnOpsMax + 1, &Hello::ops}};
+template <class H, class V>
+void visit_numbers(H& hello, V&& visit) {
+  size_t at = kAtNumbers;
+  const auto one = [&](auto& value) {
+    visit(at, value);
+    at += sizeof value;
+  };
+  one(hello.task);
+  one(hello.incarnation);
+  one(hello.node.process);
+  one(hello.node.host);
+  one(hello.fingerprint);
+  one(hello.machine);
 }
 
 bool is_good_name(const std::string& name) {
@@ -103,17 +116,9 @@ Packet encode(const Greeting& greeting) {
   out[kAtKind] = static_cast<std::byte>(greeting.kind);
   out[kAtRefusal] = static_cast<std::byte>(greeting.refusal);
   put_text(out, kAtText, kGreetingPrefix - kAtText, greeting.text);
-  put_text(out, kAtCluster, kNameMax + 1, h.cluster);
-  put_text(out, kAtJob, kNameMax + 1, h.job);
-  put_text(out, kAtAddress, kAddressMax + 1, h.address);
-  put_text(out, kAtOps, kOwnOpsMax + 1, h.ops);
-  size_t at = kAtNumbers;
-  put(out, at, h.task);
-  put(out, at, h.incarnation);
-  put(out, at, h.node.process);
-  put(out, at, h.node.host);
-  put(out, at, h.fingerprint);
-  put(out, at, h.machine);
+  for (const auto& [at, size, field] : kTexts) put_text(out, at, size, h.*field);
+  visit_numbers(
+      h, [&](size_t at, const auto& value) { std::memcpy(out.data() + at, &value, sizeof value); });
   const uint32_t crc = crc32c(std::span(out).first(kAtCrc));
   std::memcpy(out.data() + kAtCrc, &crc, sizeof crc);
   return out;
@@ -141,27 +146,18 @@ std::optional<Greeting> decode_greeting(std::span<const std::byte> in) {
   out.kind = static_cast<GreetingKind>(kind);
   out.refusal = static_cast<Refusal>(refusal);
   const auto text = get_text(in, kAtText, kGreetingPrefix - kAtText);
-  const auto cluster = get_text(in, kAtCluster, kNameMax + 1);
-  const auto job = get_text(in, kAtJob, kNameMax + 1);
-  const auto address = get_text(in, kAtAddress, kAddressMax + 1);
-  const auto ops = get_text(in, kAtOps, kOwnOpsMax + 1);
-  if (!text || !cluster || !job || !address || !ops || !is_good_name(*cluster) ||
-      !is_good_name(*job) || !is_printable(*ops))
-    return std::nullopt;
+  if (!text) return std::nullopt;
   out.text = *text;
   Hello& h = out.hello;
-  h.cluster = *cluster;
-  h.job = *job;
-  h.address = *address;
-  h.ops = *ops;
-  size_t at = kAtNumbers;
-  get(in, at, h.task);
-  get(in, at, h.incarnation);
-  get(in, at, h.node.process);
-  get(in, at, h.node.host);
-  get(in, at, h.fingerprint);
-  get(in, at, h.machine);
-  if (h.task < 0) return std::nullopt;
+  for (const auto& [at, size, field] : kTexts) {
+    auto value = get_text(in, at, size);
+    if (!value) return std::nullopt;
+    h.*field = std::move(*value);
+  }
+  visit_numbers(h,
+                [&](size_t at, auto& value) { std::memcpy(&value, in.data() + at, sizeof value); });
+  if (!is_good_name(h.cluster) || !is_good_name(h.job) || !is_printable(h.ops) || h.task < 0)
+    return std::nullopt;
   return out;
 }
 
