@@ -1,6 +1,5 @@
-// Implements training/checkpoints/checkpoint.hpp: files of shards, commit, and reading back.
-// manifest.cpp has the manifest's text, checkpoint_files.cpp what is found in a folder and removed
-// from it.
+// Files of shards, the commit of a checkpoint, and reading back. manifest.cpp has the manifest's
+// text; checkpoint_files.cpp finds files in a folder and removes them.
 #include "training/checkpoints/checkpoint.hpp"
 
 #include <algorithm>
@@ -22,7 +21,7 @@ constexpr int64_t kManifestBytesMax = int64_t{16} << 20;  // about 200 bytes a p
 constexpr int64_t kChunk = int64_t{1} << 20;              // of files that are hashed
 constexpr int64_t kRoomToSpare = int64_t{1}
                                  << 20;  // for the manifest and the file system's own needs
-// Of versions and steps: no training counts so far, and there is room to count on.
+// The largest version and step: no training counts so far, and sums of two do not overflow.
 constexpr int64_t kCountMax = INT64_MAX / 2;
 constexpr const char* kShardFormat = "troupe-shard";
 constexpr int kShardVersion = 2, kShardVersionOldest = 1;  // 1: only the kind of each optimizer
@@ -283,7 +282,7 @@ void check_files(Disk& disk, const std::string& dir, const Manifest& manifest) {
 void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manifest) {
   const std::string text = to_text(manifest);
   manifest_from_text(text,
-                     "the manifest to be written");  // what cannot be read back is not written
+                     "the manifest to be written");  // refuses a text that cannot be read back
   AtomicFile file(disk, dir, manifest_name(manifest.generation, manifest.step),
                   AtomicFile::IfThere::refuse);
   file.write(text);

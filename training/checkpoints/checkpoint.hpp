@@ -14,6 +14,7 @@
 // Reading trusts nothing: every length is checked before memory is taken. A damaged file is an
 // Error(bad_data) with file, offset, what was expected and what was found; a checkpoint of another
 // format or model an Error(bad_configuration).
+// Owner: none, plain functions. Thread: any; one writer for a directory.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@
 
 namespace troupe {
 
-// Of a manifest: what is written, and the oldest that is read. 1 held only the kind of each
-// optimizer, 2 not the dtype of products.
+// The format of a manifest that is written, and the oldest that is read. Format 1 held only the
+// kind of each optimizer, format 2 not the dtype of products.
 inline constexpr int kCheckpointFormat = 3, kCheckpointFormatOldest = 1;
 
 struct CheckpointFile {
@@ -72,9 +73,9 @@ void commit_checkpoint(Disk& disk, const std::string& dir, const Manifest& manif
 
 // Removes all older than the newest `keep` (>= 1) checkpoints, and what cut-short attempts left.
 // One whose manifest or file sizes are wrong is not counted. One of a later step than the newest
-// stays: a run that went back replaces it when it is there again. What cannot be removed, such as a
-// directory of that name, is passed over: a line for each says why, and the files of such a
-// manifest stay with it. Call after a commit.
+// stays: a run that went back replaces it when it is there again. A file that cannot be removed,
+// such as a directory of that name, is passed over: a line for each says why, and the files of such
+// a manifest stay with it. Call after a commit.
 std::vector<std::string> prune_checkpoints(Disk& disk, const std::string& dir, int keep);
 
 // Removes what attempts that failed or were cut short have left: files without a manifest, and

@@ -1,5 +1,4 @@
-// Implements training/checkpoints/checkpoint_files.hpp, and what of
-// training/checkpoints/checkpoint.hpp finds files in a folder or removes them.
+// Finds the files of checkpoints in a folder, and removes them.
 #include "training/checkpoints/checkpoint_files.hpp"
 
 #include <algorithm>
@@ -34,7 +33,7 @@ bool can_be_used(Disk& disk, const std::string& dir, const CheckpointName& parse
   try {
     read_whole_checkpoint(disk, dir, parsed, name, names, /*read_files=*/false);
     return true;
-  } catch (const Error&) {  // who resumes from it is told what is wrong
+  } catch (const Error&) {  // find_newest() reports it to the program that resumes
     return false;
   }
 }
@@ -69,7 +68,7 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view name) {
     name.remove_suffix(temp.size());
     const size_t dot = name.rfind('.');
     if (dot != name.npos && name.find_first_not_of("0123456789abcdef-", dot + 1) == name.npos)
-      name.remove_suffix(name.size() - dot);  // whose it is
+      name.remove_suffix(name.size() - dot);  // the writer's Disk::unique()
   }
   int64_t shard = 0, count = 0;
   if (!read_number(name, out.generation) || !skip(name, "-step") || !read_number(name, out.step))

@@ -1,5 +1,5 @@
-// The names of the files in a folder of checkpoints. Inside of training/checkpoints/checkpoint.hpp:
-// for what implements it.
+// The names of the files in a folder of checkpoints; for the sources of this room.
+// Owner: none, plain functions. Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct CheckpointName {
 // ".temp" or ".UNIQUE.temp" (Disk::unique()); others are not ours.
 std::optional<CheckpointName> parse_checkpoint_name(std::string_view name);
 
-// Those of manifests, newest first.
+// The names of manifests among `names`, newest first.
 std::vector<std::pair<CheckpointName, std::string>> manifests_among(
     const std::vector<std::string>& names);
 
