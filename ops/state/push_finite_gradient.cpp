@@ -4,7 +4,6 @@
 //   gradient: f32 or f64, of the parameter's shape   finite: bool scalar
 #include "devices/async_inputs.hpp"
 #include "devices/run_context.hpp"
-#include "graph/base/packed_rows.hpp"
 #include "ops/state/parameter_request.hpp"
 #include "ops/state/pushes.hpp"
 #include "troupe/ops/parameters.hpp"
@@ -27,9 +26,10 @@ void start(std::shared_ptr<AsyncContext> ctx) {
   ParameterPort* port = port_of(*ctx);
   if (!port) return;
   const Tensor& gradient = ctx->input(0);
-  const bool push = ctx->input(1).item<bool>() || gradient.size() == 0;
-  Tensor sent = push ? take_input(*ctx, 0) : pack_rows(1, {}, nullptr, gradient.dtype());
-  port->push(parameter_of(*ctx), step_of(*ctx), std::move(sent), acknowledged(ctx));
+  if (ctx->input(1).item<bool>() || gradient.size() == 0)
+    return port->push(parameter_of(*ctx), step_of(*ctx), take_input(*ctx, 0), acknowledged(ctx));
+  port->push_rows(parameter_of(*ctx), step_of(*ctx), Tensor::empty(DType::i64, {0}),
+                  Tensor::empty(gradient.dtype(), {0, 1}), acknowledged(ctx));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include <caf/all.hpp>
 
-#include "training/parameters/row_push.hpp"
+#include "training/parameters/messages.hpp"
 
 namespace troupe {
 
@@ -21,7 +21,7 @@ struct ShardAction {
 };
 using ShardActions = std::vector<ShardAction>;
 
-using ShardRequest = std::variant<RowPush, Pull>;
+using ShardRequest = std::variant<Push, Pull>;
 
 class LocalShard {
  public:

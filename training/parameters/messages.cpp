@@ -2,9 +2,67 @@
 #include "graph/optimizer.hpp"
 #include "training/parameters/messages.hpp"
 
+#include <cstring>
+
 #include <caf/actor_system_config.hpp>
 
+#include "graph/base/repeat_rows.hpp"
+
 namespace troupe {
+namespace {
+
+struct RowsHead {
+  int64_t row_size = 0;  // elements
+  int64_t count = 0;     // rows
+};
+constexpr auto kRowsHead = static_cast<int64_t>(sizeof(RowsHead));
+
+Tensor packed(const Gradient& gradient) {
+  const Tensor values = repeat_rows(gradient.values, gradient.indices.size());
+  const RowsHead head{gradient.row_size(), gradient.indices.size()};
+  const int64_t index_bytes = gradient.indices.byte_size();
+  Tensor out = Tensor::empty(DType::u8, Shape{kRowsHead + index_bytes + values.byte_size()});
+  uint8_t* const to = out.mutable_data<uint8_t>();
+  std::memcpy(to, &head, sizeof head);
+  const auto copy = [to](int64_t at, const Tensor& from) {
+    if (from.size() > 0) std::memcpy(to + at, from.raw(), static_cast<size_t>(from.byte_size()));
+  };
+  copy(kRowsHead, gradient.indices);
+  copy(kRowsHead + index_bytes, values);
+  return out;
+}
+
+}  // namespace
+
+void inspect(FieldWriter& f, Gradient& x) { f(x.by_rows() ? packed(x) : x.values); }
+void inspect(FieldReader& f, Gradient& x) { f(x.values); }
+
+Gradient unpack_rows(Gradient arrived, DType dtype) {
+  const Tensor& packed = arrived.values;
+  RowsHead head;
+  if (arrived.by_rows() || !packed.on_host() || packed.dtype() != DType::u8 ||
+      packed.size() < kRowsHead)
+    return arrived;
+  const auto* at = static_cast<const char*>(packed.raw());
+  std::memcpy(&head, at, sizeof head);
+  // Each bound is checked before it is used in a computation, so that nothing overflows.
+  const int64_t bytes = packed.size() - kRowsHead;
+  if (head.row_size < 1 || head.row_size > kTensorBytesMax || head.count < 0 ||
+      head.count > bytes / int64_t{sizeof(int64_t)})
+    return arrived;
+  const int64_t index_bytes = head.count * int64_t{sizeof(int64_t)};
+  const int64_t value_bytes = bytes - index_bytes, row_bytes = head.row_size * size_of(dtype);
+  if (value_bytes % row_bytes != 0 || value_bytes / row_bytes != head.count) return arrived;
+  Gradient out{Tensor::empty(dtype, Shape{head.count, head.row_size}),
+               Tensor::empty(DType::i64, Shape{head.count})};
+  at += kRowsHead;
+  if (head.count > 0) {
+    std::memcpy(out.indices.mutable_raw(), at, static_cast<size_t>(index_bytes));
+    std::memcpy(out.values.mutable_raw(), at + index_bytes, static_cast<size_t>(value_bytes));
+  }
+  sanitize(out.values);
+  return out;
+}
 
 SliceSpec to_spec(const Slice& slice) {
   SliceSpec out;

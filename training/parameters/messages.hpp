@@ -12,6 +12,7 @@
 
 #include "net/wire/message_kinds.hpp"
 #include "training/parameters/layout.hpp"
+#include "training/rules/gradient.hpp"
 
 namespace troupe {
 
@@ -25,7 +26,7 @@ struct Push {
   int64_t sequence = 0;  // per replica and slice
   uint64_t epoch = 0;
   uint64_t ticket = 0;  // chosen by the sender
-  Tensor gradient;      // in the slice's layout, or rows of it (troupe/ops/parameters.hpp)
+  Gradient gradient;    // in the slice's layout, or rows of it; or the values of a write
   int64_t first = -1;   // ParameterStep::first
   uint8_t write = 0;    // 0: a gradient; otherwise 1 + ParameterWrite::Kind
   int64_t number = 0;   // ParameterWrite::number
@@ -176,6 +177,13 @@ struct ShardLost {
   std::string reason;
 };
 
+// A gradient by rows travels as one u8 tensor: the size of a row and the number of rows, i64 each,
+// the indices, and the values.
+void inspect(FieldWriter& f, Gradient& x);
+void inspect(FieldReader& f, Gradient& x);
+// The gradient by rows of that dtype that came so; `arrived` itself if it is none. Does not look at
+// the indices.
+Gradient unpack_rows(Gradient arrived, DType dtype);
 template <class I>
 auto inspect(I& f, Push& x) {
   return f(x.slice, x.replica, x.incarnation, x.step, x.sequence, x.epoch, x.ticket, x.gradient,
@@ -249,7 +257,9 @@ Acknowledged refusal_of(const Push& message, const Loss& loss);
 Pulled refusal_of(const Pull& message, const Loss& loss);
 Pulled failed_form_of(const Pulled& message, const Loss& loss);
 
-void add_parameter_messages(MessageKinds& kinds);              // of the data plane
+void add_parameter_messages(MessageKinds& kinds);               // of the data plane
 void add_parameter_messages(caf::actor_system_config& config);  // the others
 
 }  // namespace troupe
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::Gradient)  // its inspect() is the codec's alone

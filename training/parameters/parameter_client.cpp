@@ -2,13 +2,10 @@
 #include "training/parameters/parameter_client.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "devices/failure.hpp"
-#include "devices/run_context.hpp"
-#include "graph/base/packed_rows.hpp"
+#include "devices/memory/memory.hpp"
 #include "graph/base/repeat_rows.hpp"
-#include "training/rules/row_slices.hpp"
 #include "training/parameters/write_kind.hpp"
 
 namespace troupe {
@@ -20,26 +17,18 @@ constexpr const char* kNewEpoch = "the shards have a new epoch; do the step agai
 // this size are gathered as fast. Whole values are handed out without a copy.
 constexpr int64_t kHereBytesMax = int64_t{256} << 10;
 
-// The bytes that the shard passes over. A row that is for several indices is processed once for
-// each.
-int64_t bytes_at_work(const Tensor& gradient, const Tensor& rows, int64_t bytes) {
-  if (!gradient.defined() || !rows.defined() || gradient.dim(0) == rows.size()) return bytes;
-  return rows.byte_size() + rows.size() * gradient.dim(1) * size_of(gradient.dtype());
-}
+// From this size on a gradient is worth giving away, and the gradients of a step are buffers of
+// their own.
+constexpr int64_t kGivenFrom = Memory::kMarkedAbove + 1;
 
-// [n, row...] reshaped to [n, elements of a row].
-Tensor as_rows(const Tensor& values) {
-  int64_t row = 1;
-  for (int d = 1; d < values.ndim(); ++d) row *= values.dim(d);
-  return values.reshaped(Shape{values.dim(0), row});
+// The bytes that the shard reads. A row that is for several indices is processed once for each.
+int64_t bytes_at_work(const SliceShare& share) {
+  const Gradient& g = share.gradient;
+  if (!g.defined() || !g.by_rows() || g.values.dim(0) == g.indices.size()) return share.bytes;
+  return g.indices.byte_size() + g.indices.size() * g.row_size() * size_of(g.values.dtype());
 }
 
 }  // namespace
-
-const char* ParameterClient::name_of(Kind kind) {
-  static const char* const names[] = {"pull", "pull of rows", "push", "write"};
-  return names[static_cast<size_t>(kind)];
-}
 
 void ParameterClient::set_routes(ParameterRoutes routes) {
   Replies replies;
@@ -51,19 +40,19 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
     routes_ = std::make_shared<const ParameterRoutes>(std::move(routes));
     if (new_epoch) cache_.clear();
     if (new_epoch) next_sequence_.clear();
-    std::vector<std::shared_ptr<Request>> old;
+    std::vector<RequestPtr> old;
     for (auto& [ticket, part] : parts_) {
       auto it = routes_->parameters.find(part.request->parameter);
       if (part.request->epoch != routes_->epoch || it == routes_->parameters.end()) {
         old.push_back(part.request);
         continue;
       }
-      const RoutePtr route(routes_, &it->second.slices.at(part.index));
+      const RoutePtr route(routes_, &it->second.slices.at(part.share.index));
       const bool same = route->shard == part.route->shard;
       part.route = route;
       // A gradient that was given away is on its way to a shard of this process, and no message is
       // lost there; a message without the gradient must not overtake it.
-      const bool given = part.request->kind == Kind::push && !part.gradient.defined();
+      const bool given = part.request->kind == Kind::push && !part.share.gradient.defined();
       if (given && same) continue;
       offer(part);
       again.emplace_back(ticket, part);
@@ -76,7 +65,7 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
 
 ParameterClient::RequestPtr ParameterClient::request(Kind kind, const std::string& parameter,
                                                      const ParameterStep& at, Reply reply) {
-  auto request = std::make_shared<Request>();
+  auto request = std::make_shared<ParameterRequest>();
   request->kind = kind;
   request->parameter = parameter;
   request->at = at;
@@ -102,37 +91,46 @@ void ParameterClient::push(const std::string& parameter, const ParameterStep& at
 
 void ParameterClient::push_rows(const std::string& parameter, const ParameterStep& at,
                                 Tensor indices, Tensor values, Reply reply) {
-  const RequestPtr wanted = request(Kind::push, parameter, at, std::move(reply));
-  wanted->indices = std::move(indices);
-  start(wanted, as_rows(values));
+  start(request(Kind::push, parameter, at, std::move(reply)),
+        {as_rows(values), std::move(indices)});
 }
 
 void ParameterClient::write(const std::string& parameter, const ParameterStep& at,
                             ParameterWrite change, Reply reply) {
   const RequestPtr wanted = request(Kind::write, parameter, at, std::move(reply));
-  Tensor values = std::move(change.values);
+  wanted->write = write_code(change.kind);
+  wanted->number = change.number;
+  Gradient written = std::move(change.values);
   if (writes_rows(change.kind)) {
     const int64_t n = change.indices.size();
-    values = pack_rows(n > 0 ? values.size() / n : 1, change.indices.values<int64_t>(),
-                       values.raw(), values.dtype());
-    change.indices.reset();
+    written.indices = change.indices.reshaped(Shape{n});
+    written.values = written.values.reshaped(Shape{n, n > 0 ? written.values.size() / n : 1});
   }
-  wanted->write = std::move(change);
-  start(wanted, std::move(values));
+  start(wanted, std::move(written));
 }
 
-void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
+void ParameterClient::start(const RequestPtr& request, Gradient gradient) {
   Replies replies;
   Parts parts;
   std::unique_lock lock(mutex_);
   request->epoch = routes_->epoch;
-  if (auto refused = refusal(*request, gradient); refused.first != Errc::ok) {
+  const auto route = routes_->parameters.find(request->parameter);
+  const Outcome fits =
+      route == routes_->parameters.end()
+          ? Outcome{Errc::stale, detail::concat("this process does not know where parameter ",
+                                                request->parameter, " lives")}
+      : parts_.size() >= kPendingMax
+          ? Outcome{Errc::out_of_memory,
+                    detail::concat("more than ", kPendingMax,
+                                   " parameter requests under way; run fewer steps at once")}
+          : request->check(route->second, gradient);
+  if (!fits) {
     lock.unlock();
-    return request->reply(refused.first, std::move(refused.second), {});
+    return request->reply(fits.code, fits.text, {});
   }
-  if (const TensorType room = room_for(*request); room.dtype != DType::none) {
+  if (const TensorType type = request->collects(route->second); type.dtype != DType::none) {
     lock.unlock();
-    request->values = make_(room.dtype, room.shape);
+    request->values = make_(type.dtype, type.shape);
     lock.lock();
   }
   try {
@@ -154,6 +152,32 @@ void ParameterClient::start(const RequestPtr& request, Tensor gradient) {
   run(replies);
 }
 
+ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Gradient gradient) {
+  const ParameterRoute& route = routes_->parameters.at(request->parameter);
+  Parts parts;
+  request->started = system_.clock().now();
+  for (SliceShare& share : request->cut(route, std::move(gradient))) {
+    Part part;
+    part.request = request;
+    part.route = RoutePtr(routes_, &route.slices[share.index]);
+    part.share = std::move(share);
+    part.resend_at = request->started + kResendFirst;
+    if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
+    // Drawn once memory was found: the shard would wait for a number that was never sent.
+    if (request->sends())
+      part.sequence = next_sequence_[{request->at.replica, part.route->slice}]++;
+    offer(part);
+    const uint64_t ticket = next_ticket_++;
+    Part& kept = parts_[ticket] = part;
+    if (request->kind == Kind::push && part.route->local && route.slices.size() == 1 &&
+        !part.share.gradient.by_rows() && part.share.bytes >= kGivenFrom)
+      kept.share.gradient = {};
+    parts.emplace_back(ticket, std::move(part));
+  }
+  request->open = parts.size();
+  return parts;
+}
+
 // False if the answer to another part has ended the request.
 bool ParameterClient::is_open(uint64_t ticket) const {
   std::lock_guard lock(mutex_);
@@ -170,7 +194,7 @@ void ParameterClient::send_again(Parts& parts) {
 // Offers the shard our cached version of a remote slice. A part that is sent again offers the same
 // version, as either answer may come.
 void ParameterClient::offer(Part& part) const {
-  if (part.route->local || part.rows.defined() || part.request->sends() ||
+  if (part.route->local || part.share.rows.defined() || part.request->sends() ||
       part.offered.values.defined())
     return;
   if (const auto cached = cache_.find(part.route->slice); cached != cache_.end())
@@ -180,8 +204,7 @@ void ParameterClient::offer(Part& part) const {
 // Reads only constant fields of the request: an answer may come meanwhile.
 void ParameterClient::send(uint64_t ticket, Part part, bool here) {
   const RoutePtr route = part.route;
-  const bool now =
-      here && route->here && bytes_at_work(part.gradient, part.rows, part.bytes) <= kHereBytesMax;
+  const bool now = here && route->here && bytes_at_work(part.share) <= kHereBytesMax;
   const auto door = caf::actor_cast<caf::strong_actor_ptr>(door_);
   ShardRequest request = message_of(ticket, std::move(part));
   if (ShardActions answers; now && route->here->ask(request, door, answers)) {
@@ -189,18 +212,13 @@ void ParameterClient::send(uint64_t ticket, Part part, bool here) {
       std::visit([this](auto& m) { on(std::move(m)); }, answer.message);
     return;
   }
-  caf::message message = std::visit(
-      [](auto& m) {
-        if constexpr (std::is_same_v<decltype(m), RowPush&>)
-          if (!m.rows.defined()) return caf::make_message(static_cast<Push&&>(m));
-        return caf::make_message(std::move(m));
-      },
-      request);
+  caf::message message =
+      std::visit([](auto& m) { return caf::make_message(std::move(m)); }, request);
   route->shard->enqueue(door, caf::make_message_id(), std::move(message), nullptr);
 }
 
 ShardRequest ParameterClient::message_of(uint64_t ticket, Part&& part) const {
-  const Request& request = *part.request;
+  const ParameterRequest& request = *part.request;
   if (!request.sends()) {
     Pull m;
     m.slice = part.route->slice;
@@ -210,11 +228,11 @@ ShardRequest ParameterClient::message_of(uint64_t ticket, Part&& part) const {
     m.ticket = ticket;
     m.have_version = part.offered.version;
     m.first = request.at.first;
-    m.row_size = part.row_size;
-    m.rows = part.rows;
+    m.row_size = part.share.row_size;
+    m.rows = part.share.rows;
     return m;
   }
-  RowPush m;
+  Push m;
   m.slice = part.route->slice;
   m.replica = static_cast<int32_t>(request.at.replica);
   m.step = request.at.step;
@@ -223,26 +241,17 @@ ShardRequest ParameterClient::message_of(uint64_t ticket, Part&& part) const {
   m.ticket = ticket;
   m.incarnation = incarnation_;
   m.first = request.at.first;
-  if (request.kind == Kind::write) {
-    m.write = write_code(request.write.kind);
-    m.number = request.write.number;
-  }
-  if (part.rows.defined() && !part.route->local) {
-    m.gradient =
-        pack_rows(part.gradient.dim(1), part.rows.values<int64_t>(),
-                  repeat_rows(part.gradient, part.rows.size()).raw(), part.gradient.dtype());
-    return m;
-  }
-  m.gradient = std::move(part.gradient);
-  m.rows = std::move(part.rows);
+  m.write = request.write;
+  m.number = request.number;
+  m.gradient = std::move(part.share.gradient);
   return m;
 }
 
 void ParameterClient::trace(const Part& part, int64_t bytes) const {
   if (part.asked_ns == 0) return;
-  const Request& r = *part.request;
+  const ParameterRequest& r = *part.request;
   tracer_->record(
-      {.category = name_of(r.kind),
+      {.category = r.name(),
        .name = detail::concat(r.parameter, " replica ", r.at.replica, " step ", r.at.step,
                               r.sends() ? " to " : " from ", part.route->task),
        .begin_ns = part.asked_ns,
@@ -278,8 +287,8 @@ void ParameterClient::on(Pulled m) {
     auto it = parts_.find(m.ticket);
     if (it == parts_.end()) return;  // already answered, or no longer wanted
     const Part& part = it->second;
-    const std::shared_ptr<Request> request = part.request;
-    const bool by_rows = part.rows.defined();
+    const RequestPtr request = part.request;
+    const bool by_rows = part.share.rows.defined();
     trace(part, m.values.defined() ? m.values.byte_size() : 0);
     auto route = routes_->parameters.find(request->parameter);
     if (m.code != Errc::ok) {
@@ -287,7 +296,8 @@ void ParameterClient::on(Pulled m) {
     } else if (route == routes_->parameters.end()) {
       end(request, Errc::stale, "the parameter is gone", replies);
     } else {
-      const int64_t wanted = by_rows ? part.rows.size() * part.row_size : part.route->size;
+      const int64_t wanted =
+          by_rows ? part.share.rows.size() * part.share.row_size : part.route->size;
       Tensor values = std::move(m.values);
       const bool keeps = !part.route->local && !by_rows;
       if (!values.defined() && part.offered.version == m.version) values = part.offered.values;
@@ -300,16 +310,11 @@ void ParameterClient::on(Pulled m) {
         if (Cached* cached = keeps ? &cache_[part.route->slice] : nullptr;
             cached && m.version >= cached->version)
           *cached = {m.version, values};
-        pulled(request, part, route->second, values);
+        request->put(part.share, route->second, values);
         parts_.erase(it);
         if (--request->open == 0) {
-          const Failure failed = failure_of([&] {  // reports lack of memory to the caller
-            if (by_rows)
-              request->values = request->values.reshaped(
-                  rows_shape(request->indices.shape(), route->second.shape));
-            else if (request->kind == Kind::rows)
-              request->values = take_rows(request->values, request->indices, make_);
-          });
+          const Failure failed = failure_of(  // reports lack of memory to the caller
+              [&] { request->finish(route->second, make_); });
           end(request, failed.code, failed.text, replies);
         }
       }
@@ -318,35 +323,14 @@ void ParameterClient::on(Pulled m) {
   run(replies);
 }
 
-void ParameterClient::pulled(const RequestPtr& request, const Part& part,
-                             const ParameterRoute& route, const Tensor& values) const {
-  const auto bytes = size_of(route.dtype);
-  if (route.slices.size() == 1) {
-    request->values = part.rows.defined() ? values : values.reshaped(route.shape);
-    return;
-  }
-  char* to = static_cast<char*>(request->values.mutable_raw());
-  const char* from = static_cast<const char*>(values.raw());
-  if (!part.rows.defined()) {
-    std::memcpy(to + part.route->offset * bytes, from,
-                static_cast<size_t>(part.route->size * bytes));
-    return;
-  }
-  const int64_t row = part.row_size * bytes;
-  for (const int64_t place : part.places) {
-    std::memcpy(to + place * row, from, static_cast<size_t>(row));
-    from += row;
-  }
-}
-
 void ParameterClient::on(const Acknowledged& m) {
   Replies replies;
   {
     std::lock_guard lock(mutex_);
     auto it = parts_.find(m.ticket);
     if (it == parts_.end()) return;
-    const std::shared_ptr<Request> request = it->second.request;
-    trace(it->second, it->second.bytes);
+    const RequestPtr request = it->second.request;
+    trace(it->second, it->second.share.bytes);
     if (m.code != Errc::ok) {
       end(request, m.code, m.text, replies);
     } else {
@@ -361,7 +345,7 @@ void ParameterClient::peer_down(const std::string& task, const std::string& reas
   Replies replies;
   {
     std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<Request>> hit;
+    std::vector<RequestPtr> hit;
     for (const auto& [ticket, part] : parts_) {
       if (part.route->task != task) continue;
       hit.push_back(part.request);
@@ -379,7 +363,7 @@ void ParameterClient::fail_all(Errc code, const std::string& text) {
   Replies replies;
   {
     std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<Request>> all;
+    std::vector<RequestPtr> all;
     for (const auto& [ticket, part] : parts_) all.push_back(part.request);
     for (const auto& request : all) end(request, code, text, replies);
   }
@@ -420,9 +404,9 @@ std::string ParameterClient::waiting_for() const {
   for (const auto& [ticket, part] : parts_)
     if (!oldest || part.request->started < oldest->request->started) oldest = &part;
   if (!oldest) return {};
-  const Request& r = *oldest->request;
+  const ParameterRequest& r = *oldest->request;
   const auto since = std::chrono::duration<double>(system_.clock().now() - r.started).count();
-  return detail::concat(name_of(r.kind), " of ", r.parameter, " replica ", r.at.replica, " step ",
+  return detail::concat(r.name(), " of ", r.parameter, " replica ", r.at.replica, " step ",
                         r.at.step, " waits for ", oldest->route->task, " since ", since, " s");
 }
 

@@ -22,26 +22,9 @@
 #include <caf/all.hpp>
 
 #include "actors/observe/trace.hpp"
-#include "devices/run_context.hpp"
-#include "training/parameters/local_shard.hpp"
-#include "troupe/op.hpp"
+#include "training/parameters/parameter_request.hpp"
 
 namespace troupe {
-
-struct SliceRoute {
-  uint32_t slice = 0;
-  int64_t offset = 0, size = 0;  // elements
-  std::string task;
-  caf::actor shard;
-  bool local = false;          // the shard is in this process
-  LocalShard* here = nullptr;  // if local: to call it directly; valid as long as `shard`
-};
-
-struct ParameterRoute {
-  DType dtype = DType::none;
-  Shape shape;
-  std::vector<SliceRoute> slices;  // by offset, without gaps
-};
 
 struct ParameterRoutes {
   uint64_t epoch = 0;
@@ -61,8 +44,8 @@ class ParameterClient final : public ParameterPort {
   // process; a shard takes pushes of a replica from the newest incarnation only. `here`: shards of
   // this process may work on the calling thread; false in a simulation, which schedules all work
   // itself.
-  ParameterClient(caf::actor_system& system, std::function<Tensor(DType, const Shape&)> make,
-                  uint64_t incarnation, bool here = false)
+  ParameterClient(caf::actor_system& system, ParameterRequest::Make make, uint64_t incarnation,
+                  bool here = false)
       : system_(system), make_(std::move(make)), incarnation_(incarnation), here_(here) {}
 
   void set_door(const caf::actor& door) { door_ = door; }
@@ -94,22 +77,7 @@ class ParameterClient final : public ParameterPort {
   std::string waiting_for() const;
 
  private:
-  enum class Kind : uint8_t { pull, rows, push, write };
-  static const char* name_of(Kind kind);
-  struct Request {  // one parameter, all its slices
-    Kind kind = Kind::pull;
-    std::string parameter;
-    ParameterStep at;
-    uint64_t epoch = 0;
-    size_t open = 0;
-    ParameterWrite write;  // its kind and number
-    Tensor indices;        // rows: as asked for; push of rows: their indices
-    Tensor values;         // pull, rows: the values received so far
-    Reply reply;
-    Time started;
-    bool sends() const { return kind == Kind::push || kind == Kind::write; }
-  };
-  using RequestPtr = std::shared_ptr<Request>;
+  using RequestPtr = std::shared_ptr<ParameterRequest>;
   using RoutePtr = std::shared_ptr<const SliceRoute>;  // points into routes that were set together
   struct Cached {
     int64_t version = -1;
@@ -117,15 +85,9 @@ class ParameterClient final : public ParameterPort {
   };
   struct Part {  // one slice of a request
     RequestPtr request;
-    size_t index = 0;  // in the parameter's slices
+    SliceShare share;  // without its gradient, if the shard has it for good
     RoutePtr route;
-    Tensor gradient;    // push, write: of this slice; undefined once it was given away
-    int64_t bytes = 0;  // of `gradient` and `rows`, or of the rows that are pulled
-    Tensor rows;  // the rows of this slice to pull, or the indices of `gradient`; undefined: all
-    int64_t row_size = 0;         // elements; with `rows`
-    std::vector<int64_t> places;  // the positions of `rows` among those asked for; empty: all, in
-                                  // their order
-    Cached offered;               // pull: the version that the shard was told we have
+    Cached offered;  // pull: the version that the shard was told we have
     int64_t sequence = 0;
     int64_t asked_ns = 0;  // Tracer::now_ns() if it is traced, else 0
     Time resend_at;
@@ -140,21 +102,17 @@ class ParameterClient final : public ParameterPort {
   using Replies = std::vector<Ended>;
   using Parts = std::vector<std::pair<uint64_t, Part>>;
 
-  RequestPtr request(Kind kind, const std::string& parameter, const ParameterStep& at, Reply reply);
-  void start(const RequestPtr& request, Tensor gradient);
+  using Kind = ParameterRequest::Kind;
+  static RequestPtr request(Kind kind, const std::string& parameter, const ParameterStep& at,
+                            Reply reply);
+  void start(const RequestPtr& request, Gradient gradient);
   void send(uint64_t ticket, Part part, bool here = false);  // here: on this thread, if it may be
   void send_again(Parts& parts);
   bool is_open(uint64_t ticket) const;
   ShardRequest message_of(uint64_t ticket, Part&& part) const;
   // All below: require mutex_.
-  std::pair<Errc, std::string> refusal(const Request& request, const Tensor& gradient) const;
-  TensorType room_for(const Request& request) const;
-  Parts add_parts(const RequestPtr& request, Tensor gradient);
+  Parts add_parts(const RequestPtr& request, Gradient gradient);
   void offer(Part& part) const;
-  bool cut_rows(const Request& request, const ParameterRoute& route, const SliceRoute& slice,
-                Part& part) const;
-  void pulled(const RequestPtr& request, const Part& part, const ParameterRoute& route,
-              const Tensor& values) const;
   void trace(const Part& part, int64_t bytes) const;  // when the part is answered
   void end(const RequestPtr& request, Errc code, const std::string& text, Replies& out);
   static void run(Replies& replies) {
@@ -162,7 +120,7 @@ class ParameterClient final : public ParameterPort {
   }
 
   caf::actor_system& system_;
-  const std::function<Tensor(DType, const Shape&)> make_;
+  const ParameterRequest::Make make_;
   const uint64_t incarnation_;
   const bool here_;
   caf::actor door_;

@@ -1,34 +1,46 @@
-// Cuts row gradients into slices, merges them, and gathers the rows of a read.
+// Cuts gradients by rows into slices, merges them, and gathers the rows of a read.
 #include "training/rules/row_slices.hpp"
 
 #include <algorithm>
 #include <cstring>
 
 #include "devices/threads/isa.hpp"
-#include "graph/base/packed_rows.hpp"
 #include "graph/base/row_indices.hpp"
 #include "graph/base/repeat_rows.hpp"
 
 namespace troupe {
 namespace {
 
+// [n] and [n, row size].
+template <class T>
+Gradient gradient_of(const std::vector<int64_t>& indices, const std::vector<T>& values, DType dtype,
+                     int64_t row_size) {
+  const auto n = static_cast<int64_t>(indices.size());
+  Gradient out{Tensor::empty(dtype, Shape{n, row_size}), Tensor::of<int64_t>(indices, Shape{n})};
+  if (!values.empty())
+    std::memcpy(out.values.mutable_raw(), values.data(), values.size() * sizeof(T));
+  return out;
+}
+
 // T: any type of the elements' size.
 template <class T>
-Tensor rows_of_slice(const PackedRows& rows, DType dtype, int64_t begin, int64_t end) {
-  const T* values = static_cast<const T*>(rows.values);
-  const int64_t row = rows.row_size;
+Gradient rows_of_slice(const Gradient& gradient, int64_t begin, int64_t end) {
+  const T* values = static_cast<const T*>(gradient.values.raw());
+  const int64_t row = gradient.row_size();
   const bool whole = begin % row == 0 && end % row == 0;
   std::vector<int64_t> indices;
   std::vector<T> found;
-  for (size_t i = 0; i < rows.indices.size(); ++i, values += row) {
-    const int64_t at = rows.indices[i] * row;
+  for (const int64_t index : gradient.rows()) {
+    const int64_t at = index * row;
     const int64_t first = std::max(at, begin), last = std::min(at + row, end);
-    if (first >= last) continue;
-    found.insert(found.end(), values + (first - at), values + (last - at));
-    if (whole) indices.push_back((at - begin) / row);
-    for (int64_t e = first; !whole && e < last; ++e) indices.push_back(e - begin);
+    if (first < last) {
+      found.insert(found.end(), values + (first - at), values + (last - at));
+      if (whole) indices.push_back((at - begin) / row);
+      for (int64_t e = first; !whole && e < last; ++e) indices.push_back(e - begin);
+    }
+    values += row;
   }
-  return pack_rows(whole ? row : 1, indices, found.data(), dtype);
+  return gradient_of(indices, found, gradient.values.dtype(), whole ? row : 1);
 }
 
 // Copies from the last index to the first: an update that follows in ascending order starts with
@@ -75,48 +87,49 @@ bool copy_rows(const Tensor& whole, int64_t count, const Tensor& indices, int64_
 }
 
 template <class T>
-Tensor with_all_rows(const PackedRows& rows, int64_t size) {
+Tensor with_all_rows(const Gradient& gradient, int64_t size) {
   Tensor all = Tensor::zeros(dtype_of<T>, Shape{size});
-  const T* values = static_cast<const T*>(rows.values);
+  const int64_t row = gradient.row_size();
+  const T* values = gradient.values.data<T>();
   T* to = all.mutable_data<T>();
-  for (const int64_t index : rows.indices) {
-    for (int64_t j = 0; j < rows.row_size; ++j) to[index * rows.row_size + j] += values[j];
-    values += rows.row_size;
+  for (const int64_t index : gradient.rows()) {
+    for (int64_t j = 0; j < row; ++j) to[index * row + j] += values[j];
+    values += row;
   }
   return all;
 }
 
 // The same elements as rows of one element each.
-template <class T>
-Tensor as_elements(const PackedRows& rows) {
+Gradient as_elements(const Gradient& gradient) {
+  const int64_t row = gradient.row_size();
   std::vector<int64_t> indices;
-  for (const int64_t index : rows.indices)
-    for (int64_t j = 0; j < rows.row_size; ++j) indices.push_back(index * rows.row_size + j);
-  return pack_rows(1, indices, rows.values, dtype_of<T>);
+  for (const int64_t index : gradient.rows())
+    for (int64_t j = 0; j < row; ++j) indices.push_back(index * row + j);
+  const auto n = static_cast<int64_t>(indices.size());
+  return {gradient.values.reshaped(Shape{n, 1}), Tensor::of<int64_t>(indices, Shape{n})};
 }
 
 template <class T>
-Tensor mean_by_rows(std::span<const Contribution> gradients) {
-  std::vector<Tensor> kept;
-  std::vector<PackedRows> all;
-  for (const Contribution& c : gradients) all.push_back(rows_in(c.gradient, c.rows));
+Gradient mean_by_rows(std::span<const Contribution> gradients) {
+  std::vector<Gradient> all;
+  for (const Contribution& c : gradients) all.push_back(c.gradient);
   // Programs may be cut differently; then only single elements are common to all.
-  const auto other = [&](const PackedRows& r) { return r.row_size != all[0].row_size; };
+  const auto other = [&](const Gradient& g) { return g.row_size() != all[0].row_size(); };
   if (std::any_of(all.begin(), all.end(), other))
-    for (PackedRows& rows : all) {
-      kept.push_back(as_elements<T>(rows));
-      rows = read_rows(kept.back());
-    }
+    for (Gradient& gradient : all) gradient = as_elements(gradient);
   struct Row {
     int64_t index;
     const T* values;
   };
-  const int64_t width = all[0].row_size;
+  const int64_t width = all[0].row_size();
   std::vector<Row> rows;
-  for (const PackedRows& one : all)
-    for (size_t i = 0; i < one.indices.size(); ++i)
-      rows.push_back(
-          {one.indices[i], static_cast<const T*>(one.values) + static_cast<int64_t>(i) * width});
+  for (const Gradient& one : all) {
+    const T* values = one.values.data<T>();
+    for (const int64_t index : one.rows()) {
+      rows.push_back({index, values});
+      values += width;
+    }
+  }
   // Entries of one row stay in replica order.
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.index < b.index; });
@@ -134,7 +147,7 @@ Tensor mean_by_rows(std::span<const Contribution> gradients) {
   }
   const T count = static_cast<T>(gradients.size());
   for (T& sum : sums) sum /= count;
-  return pack_rows(width, indices, sums.data(), dtype_of<T>);
+  return gradient_of(indices, sums, dtype_of<T>, width);
 }
 
 }  // namespace
@@ -145,56 +158,38 @@ bool are_rows(std::span<const int64_t> indices, int64_t count) {
                               static_cast<uint64_t>(count) - 1);
 }
 
-bool are_packed_rows(const Tensor& packed, DType dtype, int64_t size) {
-  const auto rows = unpack_head(packed, dtype, size);
-  return rows && are_rows(rows->indices, size / rows->row_size);
-}
-
-bool are_like_rows(const Tensor& indices, const Tensor& values, DType dtype, int64_t size) {
+bool are_like_rows(const Gradient& gradient, DType dtype, int64_t size) {
+  const Tensor &indices = gradient.indices, &values = gradient.values;
   if (indices.dtype() != DType::i64 || indices.ndim() != 1 || !indices.on_host()) return false;
   if (values.dtype() != dtype || values.ndim() != 2 || !values.on_host()) return false;
   return may_repeat(values.dim(0), indices.size()) && values.dim(1) > 0 &&
          size % values.dim(1) == 0;
 }
 
-PackedRows rows_in(const Tensor& gradient, const Tensor& indices) {
-  if (!indices.defined()) return read_rows(gradient);
-  return {gradient.dim(1), indices.values<int64_t>(), gradient.raw()};
-}
-
-Tensor rows_of_slice(const PackedRows& rows, DType dtype, int64_t begin, int64_t end) {
-  switch (size_of(dtype)) {
+Gradient rows_of_slice(const Gradient& gradient, int64_t begin, int64_t end) {
+  switch (size_of(gradient.values.dtype())) {
     case 1:
-      return rows_of_slice<uint8_t>(rows, dtype, begin, end);
+      return rows_of_slice<uint8_t>(gradient, begin, end);
     case 2:
-      return rows_of_slice<uint16_t>(rows, dtype, begin, end);
+      return rows_of_slice<uint16_t>(gradient, begin, end);
     case 4:
-      return rows_of_slice<uint32_t>(rows, dtype, begin, end);
+      return rows_of_slice<uint32_t>(gradient, begin, end);
     case 8:
-      return rows_of_slice<uint64_t>(rows, dtype, begin, end);
+      return rows_of_slice<uint64_t>(gradient, begin, end);
   }
-  throw InternalError("no elements of ", dtype, " are cut");
+  throw InternalError("no elements of ", gradient.values.dtype(), " are cut");
 }
 
-Tensor rows_of_slice(const Tensor& packed, DType dtype, int64_t size, int64_t begin, int64_t end) {
-  if (begin == 0 && end == size) return packed;
-  return rows_of_slice(read_rows(packed), dtype, begin, end);
+Tensor with_all_rows(const Gradient& gradient, int64_t size) {
+  return gradient.values.dtype() == DType::f64 ? with_all_rows<double>(gradient, size)
+                                               : with_all_rows<float>(gradient, size);
 }
 
-Tensor with_all_rows(const PackedRows& rows, DType dtype, int64_t size) {
-  return dtype == DType::f64 ? with_all_rows<double>(rows, size) : with_all_rows<float>(rows, size);
-}
-
-Tensor with_all_rows(const Tensor& packed, DType dtype, int64_t size) {
-  return with_all_rows(read_rows(packed), dtype, size);
-}
-
-Contribution mean_by_rows(std::span<const Contribution> gradients, DType dtype) {
-  if (gradients.size() == 1) return gradients[0];
-  Contribution mean;
-  mean.gradient =
-      dtype == DType::f64 ? mean_by_rows<double>(gradients) : mean_by_rows<float>(gradients);
-  return mean;
+Gradient mean_by_rows(std::span<const Contribution> gradients) {
+  const Gradient& first = gradients[0].gradient;
+  if (gradients.size() == 1) return first;
+  return first.values.dtype() == DType::f64 ? mean_by_rows<double>(gradients)
+                                            : mean_by_rows<float>(gradients);
 }
 
 std::string index_outside(std::span<const int64_t> indices, int64_t count, const std::string& of) {
@@ -205,19 +200,6 @@ std::string index_outside(std::span<const int64_t> indices, int64_t count, const
           "), the rows of ", of,
           "; indices count from 0: give one of those, or the parameter more rows");
   return {};
-}
-
-std::string row_outside(const Tensor& packed, int64_t size, const std::string& of) {
-  int64_t head[2];  // elements of a row, and rows
-  if (!packed.defined() || !packed.on_host() || packed.dtype() != DType::u8 ||
-      packed.size() < static_cast<int64_t>(sizeof head))
-    return {};
-  std::memcpy(head, packed.raw(), sizeof head);
-  const auto [row_size, count] = head;
-  const int64_t room =
-      (packed.size() - static_cast<int64_t>(sizeof head)) / int64_t{sizeof(int64_t)};
-  if (row_size < 1 || size % row_size != 0 || count < 0 || count > room) return {};
-  return index_outside(read_rows(packed).indices, size / row_size, of);
 }
 
 Shape rows_shape(const Shape& indices, const Shape& whole) {

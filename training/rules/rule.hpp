@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "training/rules/gradient.hpp"
 #include "troupe/error.hpp"
-#include "troupe/tensor.hpp"
 #include "troupe/training.hpp"
 
 namespace troupe {
@@ -23,9 +23,7 @@ struct Contribution {
   int32_t replica = 0;
   int64_t step = 0;
   uint64_t incarnation = 0;
-  Tensor gradient;   // all elements, or some rows: packed, or [n, elements of a row] with `rows`
-  Tensor rows = {};  // i64 [n]: their indices; with k rows in `gradient`, each row is for n / k
-                     // indices
+  Gradient gradient;
 };
 
 // How far a replica has come with one slice; travels with snapshots, so that no push counts twice.

@@ -10,7 +10,6 @@
 
 #include "devices/threads/isa.hpp"
 #include "devices/threads/lanes.hpp"
-#include "graph/base/packed_rows.hpp"
 #include "graph/base/repeat_rows.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/pool_block.hpp"
@@ -43,10 +42,11 @@ void in_jobs(Lanes* lanes, int64_t n, int64_t least, const F& f) {
 template <class T>
 const T* mean_block(std::span<const Contribution> gradients, int64_t begin, int64_t n,
                     T* __restrict sum) {
-  if (gradients.size() == 1) return gradients[0].gradient.data<T>() + begin;
-  std::memcpy(sum, gradients[0].gradient.data<T>() + begin, static_cast<size_t>(n) * sizeof(T));
+  if (gradients.size() == 1) return gradients[0].gradient.values.data<T>() + begin;
+  std::memcpy(sum, gradients[0].gradient.values.data<T>() + begin,
+              static_cast<size_t>(n) * sizeof(T));
   for (size_t k = 1; k < gradients.size(); ++k) {
-    const T* __restrict g = gradients[k].gradient.data<T>() + begin;
+    const T* __restrict g = gradients[k].gradient.values.data<T>() + begin;
     for (int64_t i = 0; i < n; ++i) sum[i] += g[i];
   }
   const T count = static_cast<T>(gradients.size());
@@ -91,7 +91,7 @@ struct Update {
   void only_pass(int64_t begin, int64_t end, F f) const {
     if (gradients.size() > 1) return first_pass(begin, end, f);
     blocks(begin, end, end - begin, [&](int64_t at, int64_t n, OptimizerArrays<T>& a) {
-      a.gradient = gradients[0].gradient.data<T>() + at;
+      a.gradient = gradients[0].gradient.values.data<T>() + at;
       f(n, a);
     });
   }
@@ -199,13 +199,13 @@ void lower_each(T change, std::span<const int64_t> indices, T* values) {
   for (; left > 0; --left, ++at) values[*at] -= change;
 }
 
-// SGD, one row after the other: an index may repeat. Each row of the gradient is for `times`
-// indices.
+// SGD, one row after the other: an index may repeat.
 template <class T, int64_t kWidth, bool kKept>
-void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before) {
-  const int64_t width = kWidth ? kWidth : rows.row_size;
-  const T* gradient = static_cast<const T*>(rows.values);
-  for (auto left = rows.indices; !left.empty(); left = left.subspan(times)) {
+void descend(T rate, const Gradient& rows, T* values, T* before) {
+  const int64_t width = kWidth ? kWidth : rows.row_size();
+  const auto times = static_cast<size_t>(rows.indices_per_row());
+  const T* gradient = rows.values.data<T>();
+  for (auto left = rows.rows(); !left.empty(); left = left.subspan(times)) {
     const T change = rate * gradient[0];  // hoisted: values and gradient might overlap
     if constexpr (kWidth == 1 && !kKept) {
       lower_each(change, left.first(times), values);
@@ -224,34 +224,34 @@ void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before)
 }
 
 template <class T>
-void descend(T rate, const PackedRows& rows, size_t times, T* values, T* before) {
-  if (rows.row_size == 1)
-    return before ? descend<T, 1, true>(rate, rows, times, values, before)
-                  : descend<T, 1, false>(rate, rows, times, values, before);
-  return before ? descend<T, 0, true>(rate, rows, times, values, before)
-                : descend<T, 0, false>(rate, rows, times, values, before);
+void descend(T rate, const Gradient& rows, T* values, T* before) {
+  if (rows.row_size() == 1)
+    return before ? descend<T, 1, true>(rate, rows, values, before)
+                  : descend<T, 1, false>(rate, rows, values, before);
+  return before ? descend<T, 0, true>(rate, rows, values, before)
+                : descend<T, 0, false>(rate, rows, values, before);
 }
 
-// Updates rows of `values` in place. `before`: null, or room for the old values of these rows.
-// `times`: the number of indices that each row of the gradient is for; 1 except for SGD.
+// Updates rows of `values` in place. `before`: null, or memory for the old values of these rows.
+// Requires: a row for each index, except for SGD.
 template <class T>
-void apply_rows(const Optimizer& optimizer, const PackedRows& rows, size_t times, Tensor& values,
+void apply_rows(const Optimizer& optimizer, const Gradient& rows, Tensor& values,
                 SliceValues& state, T* before) {
   if (optimizer.kind == "sgd") {
     const T rate = static_cast<T>(learning_rate_at(optimizer, state.version + 1));
-    return descend(rate, rows, times, values.mutable_data<T>(), before);
+    return descend(rate, rows, values.mutable_data<T>(), before);
   }
   OptimizerArrays<T> all;
   all.values = values.mutable_data<T>();
   for (size_t s = 0; s < state.optimizer_accumulators.size(); ++s)
     all.accumulators[s] = state.optimizer_accumulators[s].second.mutable_data<T>();
   const OptimizerUpdate<T> update(optimizer, state.version + 1);
-  const T* gradient = static_cast<const T*>(rows.values);
-  const int64_t width = rows.row_size;
+  const T* gradient = rows.values.data<T>();
+  const int64_t width = rows.row_size();
   if (width < 64)
     return RowBlocks<T>(update, all, state.optimizer_accumulators.size(), width)
-        .run(rows.indices, gradient, before);
-  for (const int64_t index : rows.indices) {
+        .run(rows.rows(), gradient, before);
+  for (const int64_t index : rows.rows()) {
     OptimizerArrays<T> row;
     row.gradient = gradient;
     row.values = all.values + index * width;
@@ -263,20 +263,12 @@ void apply_rows(const Optimizer& optimizer, const PackedRows& rows, size_t times
   }
 }
 
-// The number of indices that each row of a gradient is for.
-size_t indices_per_row(const Contribution& c) {
-  if (!c.rows.defined() || c.rows.size() == 0) return 1;
-  return static_cast<size_t>(c.rows.size() / c.gradient.dim(0));
-}
-
 // Updates the rows of `gradient`. If the values are shared, copies them; otherwise updates in place
 // and, with `keep_previous`, saves the old contents of the touched rows. `read`: those contents if
 // a read has already taken them, or undefined.
 template <class T>
-bool apply_by_rows(const Optimizer& optimizer, const Contribution& gradient, bool keep_previous,
+bool apply_by_rows(const Optimizer& optimizer, const Gradient& rows, bool keep_previous,
                    SliceValues& state, const Tensor& read) {
-  const PackedRows rows = rows_in(gradient.gradient, gradient.rows);
-  const size_t times = indices_per_row(gradient);
   const bool in_place = state.values.unique();
   if (!in_place) {
     Tensor from = state.values;
@@ -284,24 +276,24 @@ bool apply_by_rows(const Optimizer& optimizer, const Contribution& gradient, boo
                     ? std::move(state.previous)
                     : Tensor::empty(from.dtype(), from.shape());
     std::memcpy(to.mutable_raw(), from.raw(), static_cast<size_t>(from.byte_size()));
-    apply_rows<T>(optimizer, rows, times, to, state, nullptr);
+    apply_rows<T>(optimizer, rows, to, state, nullptr);
     state.values = std::move(to);
     state.previous = std::move(from);
-    state.forget_rows();
+    state.previous_rows = {};
   } else if (keep_previous) {
-    Tensor& before = state.previous_row_values;
-    const Shape shape{static_cast<int64_t>(rows.indices.size()), rows.row_size};
+    Tensor& before = state.previous_rows.values;
+    const Shape shape{rows.indices.size(), rows.row_size()};
     if (read.defined()) {
       before = read;
     } else if (!before.unique() || before.shape() != shape) {
       before = Tensor::empty(dtype_of<T>, shape);
     }
-    apply_rows<T>(optimizer, rows, times, state.values, state,
+    apply_rows<T>(optimizer, rows, state.values, state,
                   read.defined() ? nullptr : before.mutable_data<T>());
-    state.previous_rows = gradient.rows.defined() ? gradient.rows : gradient.gradient;
+    state.previous_rows.indices = rows.indices;
     state.previous.reset();
   } else {
-    apply_rows<T>(optimizer, rows, times, state.values, state, nullptr);
+    apply_rows<T>(optimizer, rows, state.values, state, nullptr);
   }
   if (!in_place || keep_previous) state.previous_version = state.version;
   ++state.version;
@@ -349,22 +341,17 @@ std::optional<int64_t> find_not_finite(const T* values, int64_t n, Lanes* lanes)
 }
 
 template <class T>
-std::optional<std::string> find_not_finite_of(const Tensor& gradient, const Tensor& indices,
-                                              Lanes* lanes) {
-  if (gradient.dtype() == dtype_of<T> && !indices.defined()) {
-    const T* values = gradient.data<T>();
-    if (const auto at = find_not_finite(values, gradient.size(), lanes))
-      return detail::concat("element ", *at, " is ", values[*at]);
-    return std::nullopt;
-  }
-  const PackedRows rows = rows_in(gradient, indices);
-  const T* values = static_cast<const T*>(rows.values);
-  const auto count = static_cast<int64_t>(rows.indices.size());
-  const int64_t pushed = indices.defined() ? gradient.dim(0) : count;
-  const auto at = find_not_finite(values, pushed * rows.row_size, lanes);
+std::optional<std::string> find_not_finite_of(const Gradient& gradient, Lanes* lanes) {
+  const T* values = gradient.values.data<T>();
+  const auto at = find_not_finite(values, gradient.values.size(), lanes);
   if (!at) return std::nullopt;
-  const int64_t row = rows.indices[static_cast<size_t>(*at / rows.row_size * (count / pushed))];
-  return detail::concat("element ", row * rows.row_size + *at % rows.row_size, " is ", values[*at]);
+  int64_t element = *at;
+  if (gradient.by_rows()) {
+    const int64_t row = *at / gradient.row_size() * gradient.indices_per_row();
+    element =
+        gradient.rows()[static_cast<size_t>(row)] * gradient.row_size() + *at % gradient.row_size();
+  }
+  return detail::concat("element ", element, " is ", values[*at]);
 }
 
 }  // namespace
@@ -378,15 +365,15 @@ std::vector<std::pair<std::string, Tensor>> zero_accumulators(const Optimizer& o
 }
 
 // `indices` keeps its memory alive and unchanged, so equal addresses mean equal rows.
-bool RowsRead::has(const Tensor& rows, int64_t size) const {
-  return indices.defined() && size == row_size && rows.raw() == indices.raw() &&
-         rows.size() == indices.size();
+bool RowsRead::has(const Gradient& rows) const {
+  return indices.defined() && rows.row_size() == row_size && rows.indices.raw() == indices.raw() &&
+         rows.indices.size() == indices.size();
 }
 
-Tensor room_of(const Tensor& gradient, DType dtype, const BufferOwner* pool) {
+Tensor room_of(const Gradient& gradient, const BufferOwner* pool) {
   const bool ours =
-      gradient.unique() && gradient.dtype() == dtype && fills_block_of(pool, gradient);
-  return ours ? gradient : Tensor{};
+      !gradient.by_rows() && gradient.values.unique() && fills_block_of(pool, gradient.values);
+  return ours ? gradient.values : Tensor{};
 }
 
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
@@ -394,36 +381,32 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   TROUPE_CHECK(!gradients.empty(), "an update wants gradients");
   for (auto& [name, accumulator] : state.optimizer_accumulators) make_writable(accumulator);
   const DType dtype = state.values.dtype();
-  const auto by_rows = [&](const Contribution& c) {
-    return c.rows.defined() || c.gradient.dtype() != dtype;
-  };
+  const auto by_rows = [](const Contribution& c) { return c.gradient.by_rows(); };
   Tensor read = std::exchange(state.read.values, {});
-  if (state.read.version != state.version || gradients.size() != 1 ||
-      !gradients[0].rows.defined() ||
-      !state.read.has(gradients[0].rows, gradients[0].gradient.dim(1)))
+  if (state.read.version != state.version || gradients.size() != 1 || !by_rows(gradients[0]) ||
+      !state.read.has(gradients[0].gradient))
     read.reset();
-  const auto repeats = [](const Contribution& c) { return indices_per_row(c) > 1; };
+  const auto repeats = [&](const Contribution& c) {
+    return by_rows(c) && c.gradient.indices_per_row() > 1;
+  };
   std::vector<Contribution> all;
   if ((gradients.size() > 1 || optimizer.kind != "sgd") &&
       std::any_of(gradients.begin(), gradients.end(), repeats)) {
     all.assign(gradients.begin(), gradients.end());
     for (Contribution& c : all)
-      if (repeats(c)) c.gradient = repeat_rows(c.gradient, c.rows.size());
+      if (repeats(c)) c.gradient.values = repeat_rows(c.gradient.values, c.gradient.indices.size());
     gradients = all;
   }
   const bool rows_suffice = !wants_whole_parameter(optimizer);
   if (rows_suffice && std::all_of(gradients.begin(), gradients.end(), by_rows)) {
-    const Contribution mean = mean_by_rows(gradients, dtype);
+    const Gradient mean = mean_by_rows(gradients);
     return dtype == DType::f64 ? apply_by_rows<double>(optimizer, mean, keep_previous, state, read)
                                : apply_by_rows<float>(optimizer, mean, keep_previous, state, read);
   }
   if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // others pushed all elements
     if (all.empty()) all.assign(gradients.begin(), gradients.end());
     for (Contribution& c : all)
-      if (by_rows(c)) {
-        c.gradient = with_all_rows(rows_in(c.gradient, c.rows), dtype, state.values.size());
-        c.rows.reset();
-      }
+      if (by_rows(c)) c.gradient = with_all_rows(c.gradient, state.values.size());
     gradients = all;
   }
   const bool in_place = !keep_previous && state.values.unique();
@@ -440,7 +423,7 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   state.values = std::move(to);
   if (!in_place) {
     state.previous = std::move(from);
-    state.forget_rows();
+    state.previous_rows = {};
     state.previous_version = state.version;
   }
   ++state.version;
@@ -456,27 +439,22 @@ void make_writable(Tensor& tensor) {
 }
 
 const Tensor& previous_values(SliceValues& state) {
-  if (!state.previous_rows.defined()) return state.previous;
+  const Gradient rows = std::exchange(state.previous_rows, {});
+  if (!rows.by_rows()) return state.previous;
   Tensor old = Tensor::empty(state.values.dtype(), state.values.shape());
   std::memcpy(old.mutable_raw(), state.values.raw(), static_cast<size_t>(old.byte_size()));
-  const Tensor& rows = state.previous_rows;
-  const auto indices =
-      rows.dtype() == DType::i64 ? rows.values<int64_t>() : read_rows(rows).indices;
-  TROUPE_CHECK(are_rows(indices, old.size() / state.previous_row_values.dim(1)),
+  TROUPE_CHECK(are_rows(rows.rows(), old.size() / rows.row_size()),
                "indices that were pushed have changed since; what was fed is not written to");
   if (old.dtype() == DType::f64)
-    put_back<double>(indices, state.previous_row_values, old);
+    put_back<double>(rows.rows(), rows.values, old);
   else
-    put_back<float>(indices, state.previous_row_values, old);
-  state.previous = std::move(old);
-  state.forget_rows();
-  return state.previous;
+    put_back<float>(rows.rows(), rows.values, old);
+  return state.previous = std::move(old);
 }
 
-std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype, Lanes* lanes,
-                                           const Tensor& rows) {
-  return dtype == DType::f64 ? find_not_finite_of<double>(gradient, rows, lanes)
-                             : find_not_finite_of<float>(gradient, rows, lanes);
+std::optional<std::string> find_not_finite(const Gradient& gradient, Lanes* lanes) {
+  return gradient.values.dtype() == DType::f64 ? find_not_finite_of<double>(gradient, lanes)
+                                               : find_not_finite_of<float>(gradient, lanes);
 }
 
 }  // namespace troupe

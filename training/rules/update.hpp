@@ -28,7 +28,7 @@ struct RowsRead {
   int64_t version = -1;
   // True if these are the same rows. The tensor keeps its memory, so no other rows can be at its
   // address.
-  bool has(const Tensor& rows, int64_t size) const;
+  bool has(const Gradient& rows) const;
 };
 
 // The values that a shard holds for one slice.
@@ -37,16 +37,11 @@ struct SliceValues {
   Tensor values;    // [n]
   Tensor previous;  // [n], of previous_version; its memory is reused when it is free
   int64_t previous_version = -1;
-  // Replaces `previous` after an in-place update of some rows: the rows (a packed gradient, or
-  // indices), and their values, each as it was just before it was changed or before the first
-  // change, [rows, row size].
-  Tensor previous_rows, previous_row_values;
+  // Replaces `previous` after an in-place update of some rows: the rows with their old values, each
+  // as it was just before it was changed or before the first change.
+  Gradient previous_rows;
   RowsRead read;
   std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;  // by name, [n]
-  void forget_rows() {
-    previous_rows.reset();
-    previous_row_values.reset();
-  }
 };
 
 // Accumulators of zeros for `optimizer`. Throws: Error(invalid_argument) for an unknown optimizer.
@@ -61,13 +56,13 @@ struct UpdateMeans {
 
 // Returns the gradient if no other owner holds it and it fills a large buffer of `pool`: its memory
 // may become that of the new values. Otherwise undefined.
-Tensor room_of(const Tensor& gradient, DType dtype, const BufferOwner* pool);
+Tensor room_of(const Gradient& gradient, const BufferOwner* pool);
 
 // Applies the mean of the gradients, summed in their order, as update number version + 1. Values
 // that are shared, and with `keep_previous` all values, stay unchanged and become `previous`. If
-// all gradients are by rows (troupe/ops/parameters.hpp), with each row once except for SGD, only
-// their rows change, and only the old values of these are kept. Returns whether the update was made
-// in place. Requires: at least one gradient; f32 or f64; sizes agree.
+// all gradients are by rows, with each row once except for SGD, only their rows change, and only
+// the old values of these are kept. Returns whether the update was made in place. Requires: at
+// least one gradient; f32 or f64; sizes agree.
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
                 bool keep_previous, SliceValues& state, UpdateMeans means = {});
 
@@ -77,9 +72,7 @@ void make_writable(Tensor& tensor);
 // The values of previous_version.
 const Tensor& previous_values(SliceValues& state);
 
-// Describes the first element that is NaN or infinite, "element 12 is nan", in a gradient of
-// `dtype` or in rows of one: packed, or with their indices. Requires: f32 or f64.
-std::optional<std::string> find_not_finite(const Tensor& gradient, DType dtype,
-                                           Lanes* lanes = nullptr, const Tensor& rows = {});
+// Describes the first element that is NaN or infinite, "element 12 is nan". Requires: f32 or f64.
+std::optional<std::string> find_not_finite(const Gradient& gradient, Lanes* lanes = nullptr);
 
 }  // namespace troupe

@@ -9,42 +9,29 @@
 #include "training/rules/pool_block.hpp"
 #include "training/rules/row_slices.hpp"
 #include "troupe/op.hpp"
-#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 namespace {
 
-// `read`: rows whose indices a read has checked. They are checked again in another step, as a
-// program may have broken its promise not to write to fed tensors.
-bool takes(const Slice& slice, const RowPush& p, const RowsRead& read) {
-  const Tensor& g = p.gradient;
-  if (p.rows.defined())
-    return p.write == 0 && are_like_rows(p.rows, g, slice.dtype, slice.size) &&
-           ((read.has(p.rows, g.dim(1)) && read.replica == p.replica && read.step == p.step) ||
-            are_rows(p.rows.values<int64_t>(), slice.size / g.dim(1)));
-  const bool all = g.on_host() && g.dtype() == slice.dtype && g.size() == slice.size;
-  const auto rows = [&] { return are_packed_rows(g, slice.dtype, slice.size); };
-  switch (p.write) {
-    case 0:
-      return all || rows();
-    case write_code(ParameterWrite::assign):
-      return all;
-    case write_code(ParameterWrite::add):
-      return all && slice.dtype != DType::boolean;
-    case write_code(ParameterWrite::assign_rows):
-      return rows();
-    case write_code(ParameterWrite::add_rows):
-      return rows() && slice.dtype != DType::boolean;
-  }
-  return false;
+bool has_rows(const Slice& slice, const Gradient& g) {
+  return are_rows(g.rows(), slice.size / g.row_size());
 }
 
-// Describes the row of a push that is outside of the slice; empty if there is none, or if the push
-// is not of rows.
-std::string rows_outside(const Slice& slice, const RowPush& p) {
-  if (!p.rows.defined()) return row_outside(p.gradient, slice.size, describe(slice));
-  if (!are_like_rows(p.rows, p.gradient, slice.dtype, slice.size)) return {};
-  return index_outside(p.rows.values<int64_t>(), slice.size / p.gradient.dim(1), describe(slice));
+// `read`: rows whose indices a read has checked. They are checked again in another step, as a
+// program may have broken its promise not to write to fed tensors.
+bool takes(const Slice& slice, const Push& p, const RowsRead& read) {
+  const Gradient& g = p.gradient;
+  const bool known = p.write == 0 || p.write <= write_code(ParameterWrite::add_rows);
+  const bool adds =
+      p.write == write_code(ParameterWrite::add) || p.write == write_code(ParameterWrite::add_rows);
+  if (!known || (adds && slice.dtype == DType::boolean)) return false;
+  if (!g.by_rows())
+    return (p.write == 0 || !writes_rows(write_kind(p.write))) && g.values.on_host() &&
+           g.values.dtype() == slice.dtype && g.values.size() == slice.size;
+  if (!are_like_rows(g, slice.dtype, slice.size)) return false;
+  if (p.write != 0)
+    return writes_rows(write_kind(p.write)) && g.indices_per_row() == 1 && has_rows(slice, g);
+  return (read.has(g) && read.replica == p.replica && read.step == p.step) || has_rows(slice, g);
 }
 
 // True if these indices have the type and row size to name rows of the slice; has_rows() checks
@@ -269,19 +256,23 @@ void HeldSlice::refuse_parked(Sequence& sequence, PushRefusal reason, const std:
     refuse(parked.tickets, reason, Errc::stale, why, out);
 }
 
-Outcome HeldSlice::misfit(const RowPush& p) const {
+Outcome HeldSlice::misfit(const Push& p) const {
   if (takes(slice_, p, values_.read)) return {};
-  const bool by_rows = p.write == 0 || writes_rows(write_kind(p.write));
-  std::string text = by_rows ? rows_outside(slice_, p) : "";
+  const Gradient& g = p.gradient;
+  std::string text;
+  if (g.by_rows() && are_like_rows(g, slice_.dtype, slice_.size))
+    text = index_outside(g.rows(), slice_.size / g.row_size(), describe(slice_));
   if (text.empty())
-    text = detail::concat(p.write == 0 ? "the gradient of " : "what is written to ",
-                          describe(slice_), " by replica ", p.replica, " is ", p.gradient.dtype(),
-                          " of ", p.gradient.size(), " elements; wants ", slice_.dtype, " of ",
-                          slice_.size, ", or rows of it");
+    text =
+        detail::concat(p.write == 0 ? "the gradient of " : "what is written to ", describe(slice_),
+                       " by replica ", p.replica, " is ", g.values.dtype(), " of ", g.values.size(),
+                       " elements; wants ", slice_.dtype, " of ", slice_.size, ", or rows of it");
   return {Errc::invalid_argument, std::move(text)};
 }
 
-void HeldSlice::push(RowPush&& p, uint64_t from, ShardActions& out) {
+void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
+  if (p.write == 0 || writes_rows(write_kind(p.write)))
+    p.gradient = unpack_rows(std::move(p.gradient), slice_.dtype);
   const auto no = [&](PushRefusal reason, Errc code, const std::string& text) {
     refuse({{from, p.ticket}}, reason, code, text, out);
   };
@@ -402,11 +393,11 @@ void HeldSlice::write(const Push& p, const Tickets& tickets, ShardActions& out) 
   acknowledge(tickets, Errc::ok, {}, out);
 }
 
-void HeldSlice::accept(RowPush&& p, Tickets tickets, ShardActions& out) {
+void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
   if (p.write != 0) return write(p, tickets, out);
   end_steps_before(p.first, p.replica, out);
   if (known(p, tickets, out)) return;
-  if (auto found = find_not_finite(p.gradient, slice_.dtype, terms_.lanes, p.rows))
+  if (auto found = find_not_finite(p.gradient, terms_.lanes))
     return refuse(
         tickets, PushRefusal::not_finite, Errc::bad_data,
         detail::concat("the gradient of ", slice_.parameter, " by replica ", p.replica, " in step ",
@@ -415,7 +406,7 @@ void HeldSlice::accept(RowPush&& p, Tickets tickets, ShardActions& out) {
                        "check_finite() to find the op"),
         out);
   unacknowledged_[{p.replica, p.step}] = std::move(tickets);
-  rule_->push({p.replica, p.step, p.incarnation, std::move(p.gradient), std::move(p.rows)});
+  rule_->push({p.replica, p.step, p.incarnation, std::move(p.gradient)});
   update_while_due(out);
 }
 
@@ -476,7 +467,7 @@ void HeldSlice::update_while_due(ShardActions& out) {
 void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) {
   const bool in_place =
       apply_mean(*slice_.optimizer, gradients, terms_.rule == Aggregation::sync, values_,
-                 {terms_.lanes, room_of(gradients[0].gradient, slice_.dtype, terms_.pool)});
+                 {terms_.lanes, room_of(gradients[0].gradient, terms_.pool)});
   if (!in_place) ++terms_.counters.copies;
   ++terms_.counters.updates;
   (gradients.size() == 1 ? terms_.counters.applied : terms_.counters.merged) +=

@@ -87,7 +87,7 @@ class HeldSlice {
   void forget(uint64_t from);
 
   // Requires of both: the request is of the shard's epoch and of one of its replicas.
-  void push(RowPush&& push, uint64_t from, ShardActions& out);
+  void push(Push&& push, uint64_t from, ShardActions& out);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
   // True if the answer must first be made from the newest values. Requires: as pull().
   bool puts_together(const Pull& pull) const;
@@ -110,7 +110,7 @@ class HeldSlice {
   };
   using Tickets = std::vector<Ticket>;
   struct Parked {
-    RowPush push;
+    Push push;
     Tickets tickets;
   };
   struct Sequence {  // of one replica's pushes
@@ -135,9 +135,9 @@ class HeldSlice {
                      ShardActions& out);
 
   // Why the push cannot be one of this slice; ok if it can.
-  Outcome misfit(const RowPush& push) const;
+  Outcome misfit(const Push& push) const;
   void ask_again(const Push& push, const Ticket& ticket, ShardActions& out);
-  void accept(RowPush&& push, Tickets tickets, ShardActions& out);
+  void accept(Push&& push, Tickets tickets, ShardActions& out);
   // Answers now or later, unless the rule would keep this gradient; then returns false.
   bool known(const Push& push, const Tickets& tickets, ShardActions& out);
   void write(const Push& push, const Tickets& tickets, ShardActions& out);

@@ -157,11 +157,10 @@ void Shard::capture(uint64_t epoch, int64_t step, Captures::Done done) {
   terms_->captures.add(slices_, {epoch, step, terms_->rule, {}}, std::move(done));
 }
 
-void Shard::push(RowPush p, uint64_t from, ShardActions& out) {
+void Shard::push(Push p, uint64_t from, ShardActions& out) {
   ++terms_->counters.received;
   HeldSlice* const held = this->held(p.slice);
-  const int64_t bytes = p.gradient.defined() ? p.gradient.byte_size() : 0;
-  if (held) held->count_pushed(bytes + (p.rows.defined() ? p.rows.byte_size() : 0));
+  if (held) held->count_pushed(p.gradient.byte_size());
   const auto no = [&](PushRefusal reason, Errc code, const std::string& text) {
     terms_->counters.refuse(reason);
     const int64_t version = held ? held->values().version : 0;

@@ -78,8 +78,7 @@ class Shard {
   // one in an open round stay, as a step done again has the same bits. A push without a gradient
   // asks again for the answer to one that brought it: a client that gives its gradient away, so
   // that its memory may become new values, cannot send it again.
-  void push(RowPush push, uint64_t from, ShardActions& out);
-  void push(Push p, uint64_t from, ShardActions& out) { push(RowPush{std::move(p)}, from, out); }
+  void push(Push push, uint64_t from, ShardActions& out);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
   // True if the answer must first be made from the newest values: a copy of the slice.
   bool puts_together(const Pull& pull) const;

@@ -101,8 +101,7 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
     if (const uint64_t gone = self->state.senders.gone(m.source)) self->state.shard->forget(gone);
   });
   return {
-      [self](Push& m) { self->state.take(RowPush{std::move(m)}); },
-      [self](RowPush& m) { self->state.take(std::move(m)); },
+      [self](Push& m) { self->state.take(std::move(m)); },
       [self](const Pull& m) { self->state.take(m); },
       [self](const CreateShard&) {
         ShardActorState& state = self->state;

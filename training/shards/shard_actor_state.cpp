@@ -38,7 +38,7 @@ uint64_t ShardActorState::sender() {
 
 void ShardActorState::handle(ShardRequest& request, uint64_t from, ShardActions& out) {
   if (const Pull* const pull = std::get_if<Pull>(&request)) return shard->pull(*pull, from, out);
-  RowPush& push = std::get<RowPush>(request);
+  Push& push = std::get<Push>(request);
   Tracer& tracer = process->tracer();
   if (!tracer.on()) return shard->push(std::move(push), from, out);
   const int64_t begin = Tracer::now_ns();

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "graph/base/packed_rows.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/parameters.hpp"
@@ -36,38 +35,35 @@ void add_to(DType dtype, const void* x, void* y, int64_t n) {
   });
 }
 
-// Calls f(row of the slice, row of `packed`) for each row that `packed` names, in order.
+// Calls f(row of the slice, row of `rows`, elements) for each row that `rows` names, in order.
 template <class F>
-void each_row(const Tensor& packed, Tensor& values, const F& f) {
-  const PackedRows rows = read_rows(packed);
-  const int64_t bytes = rows.row_size * size_of(values.dtype());
+void each_row(const Gradient& rows, Tensor& values, const F& f) {
+  const int64_t bytes = rows.row_size() * size_of(values.dtype());
   char* to = static_cast<char*>(values.mutable_raw());
-  const char* from = static_cast<const char*>(rows.values);
-  for (size_t i = 0; i < rows.indices.size(); ++i)
-    f(to + rows.indices[i] * bytes, from + static_cast<int64_t>(i) * bytes, rows.row_size);
-}
-
-// The rows that `packed` names, with their present contents in `values`.
-Tensor present_rows(const Tensor& packed, const Tensor& values) {
-  const PackedRows rows = read_rows(packed);
-  const int64_t bytes = rows.row_size * size_of(values.dtype());
-  std::vector<char> found(rows.indices.size() * static_cast<size_t>(bytes));
-  const char* from = static_cast<const char*>(values.raw());
-  char* to = found.data();
-  for (const int64_t index : rows.indices) to = std::copy_n(from + index * bytes, bytes, to);
-  return pack_rows(rows.row_size, rows.indices, found.data(), values.dtype());
-}
-
-void put_back(const Tensor& undo, Tensor& values) {
-  const PackedRows rows = read_rows(undo);
-  const int64_t bytes = rows.row_size * size_of(values.dtype());
-  const char* from = static_cast<const char*>(rows.values);
-  char* to = static_cast<char*>(values.mutable_raw());
-  // A row that is named twice was saved with the same contents both times, so any order is right.
-  for (const int64_t index : rows.indices) {
-    std::copy_n(from, bytes, to + index * bytes);
+  const char* from = static_cast<const char*>(rows.values.raw());
+  for (const int64_t index : rows.rows()) {
+    f(to + index * bytes, from, rows.row_size());
     from += bytes;
   }
+}
+
+// The rows that `rows` names, with their present contents in `values`.
+Gradient present_rows(const Gradient& rows, const Tensor& values) {
+  Gradient found{Tensor::empty(values.dtype(), rows.values.shape()),
+                 Tensor::of<int64_t>(rows.rows(), rows.indices.shape())};
+  const int64_t bytes = rows.row_size() * size_of(values.dtype());
+  const char* from = static_cast<const char*>(values.raw());
+  char* to = static_cast<char*>(found.values.mutable_raw());
+  for (const int64_t index : rows.rows()) to = std::copy_n(from + index * bytes, bytes, to);
+  return found;
+}
+
+// A row that is named twice was saved with the same contents both times, so any order is right.
+void put_back(const Gradient& undo, Tensor& values) {
+  const auto bytes = static_cast<size_t>(size_of(values.dtype()));
+  each_row(undo, values, [bytes](char* to, const char* from, int64_t n) {
+    std::memcpy(to, from, static_cast<size_t>(n) * bytes);
+  });
 }
 
 // Changes the values by the write of `p`. Requires: no other owner holds them.
@@ -77,11 +73,11 @@ void change(const Push& p, Tensor& values) {
   switch (write_kind(p.write)) {
     case ParameterWrite::assign:
       if (values.size() > 0)
-        std::memcpy(values.mutable_raw(), p.gradient.raw(),
+        std::memcpy(values.mutable_raw(), p.gradient.values.raw(),
                     static_cast<size_t>(values.byte_size()));
       return;
     case ParameterWrite::add:
-      return add_to(dtype, p.gradient.raw(), values.mutable_raw(), values.size());
+      return add_to(dtype, p.gradient.values.raw(), values.mutable_raw(), values.size());
     case ParameterWrite::assign_rows:
       return each_row(p.gradient, values, [bytes](char* to, const char* from, int64_t n) {
         std::memcpy(to, from, static_cast<size_t>(n) * bytes);

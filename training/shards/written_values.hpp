@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "training/parameters/row_push.hpp"
-#include "training/parameters/layout.hpp"
+#include "training/parameters/messages.hpp"
 #include "training/rules/rule.hpp"
 #include "training/rules/update.hpp"
 
@@ -49,7 +48,7 @@ class WrittenValues {
   // The values before the writes of `step_`: whole, or as rows to put back, last to first.
   int64_t before_version_ = 0;
   Tensor before_;
-  std::vector<Tensor> undo_;
+  std::vector<Gradient> undo_;
 };
 
 }  // namespace troupe

@@ -33,7 +33,7 @@ TEST_CASE("two links greet, and messages of all sizes arrive whole, however the 
       const auto& push = got.message.get_as<Push>(0);
       CHECK(got.target == 5);
       CHECK(got.sender == 6);
-      CHECK(same_bits(push.gradient, ramp(push.step)));
+      CHECK(same_bits(push.gradient.values, ramp(push.step)));
     }
     CHECK(p.b.controls ==
           std::vector<std::pair<Control, std::string>>{{Control::members, "hello"}});
@@ -213,7 +213,8 @@ TEST_CASE("a damaged frame ends the link and changes nothing") {
     for (int i = 0; i < 3; ++i) p.a.send(1, 1, Push{1, 2, 3, i, 5, 6, 7, t});
     p.net.run_for(3s);
     CHECK(p.b.closed_);
-    for (const auto& got : p.b.messages) CHECK(same_bits(got.message.get_as<Push>(0).gradient, t));
+    for (const auto& got : p.b.messages)
+      CHECK(same_bits(got.message.get_as<Push>(0).gradient.values, t));
     CHECK(p.b.messages.size() <= 1);
   }
 }

@@ -17,6 +17,14 @@ inline Tensor vector_of(std::initializer_list<float> values) {
   return Tensor::of<float>(values, Shape{static_cast<int64_t>(values.size())});
 }
 
+// Rows of `width` elements.
+inline Gradient rows_of(int64_t width, const std::vector<int64_t>& indices,
+                        const std::vector<float>& values) {
+  const auto n = static_cast<int64_t>(indices.size());
+  return {Tensor::of<float>(values, Shape{static_cast<int64_t>(values.size()) / width, width}),
+          Tensor::of<int64_t>(indices, Shape{n})};
+}
+
 // One parameter "w" of four f32 elements by default.
 inline Slice slice_w(uint32_t id = 0,
                      const Optimizer& optimizer = {.kind = "sgd", .learning_rate = 1}) {
@@ -46,7 +54,7 @@ struct ShardScript {
     shard.set_applied_log([this](const Shard::Applied& a) { applied.push_back(a); });
   }
 
-  Push make_push(int32_t replica, int64_t step, Tensor gradient) const {
+  Push make_push(int32_t replica, int64_t step, Gradient gradient) const {
     return {.slice = 0,
             .replica = replica,
             .incarnation = incarnation,
@@ -67,7 +75,7 @@ struct ShardScript {
     check_counters();
     return last;
   }
-  ShardActions& push(int32_t replica, int64_t step, Tensor gradient) {
+  ShardActions& push(int32_t replica, int64_t step, Gradient gradient) {
     return push(make_push(replica, step, std::move(gradient)));
   }
   ShardActions& pull(int32_t replica, int64_t step, int64_t have = -1) {

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "graph/base/packed_rows.hpp"
 #include "tests/support/simulation/message_bag.hpp"
 #include "training/parameters/messages.hpp"
 #include "troupe/ops/parameters.hpp"
@@ -200,7 +199,7 @@ class SimWorkers {
 
   // Depends on all slices, so that one wrong bit anywhere shows, and rounds, so that the order of a
   // sum shows. The gradients of odd slices are by rows.
-  Tensor gradient(const WorkerProcess& w, uint32_t slice) const {
+  Gradient gradient(const WorkerProcess& w, uint32_t slice) const {
     float sum = 0;
     for (const auto& [id, values] : w.values)
       for (float v : values.values<float>()) sum += v * 0.13F;
@@ -211,17 +210,18 @@ class SimWorkers {
           mine.data<float>()[i] * 0.37F + sum * 0.071F + 0.1F * static_cast<float>(w.replica + 1) -
           0.019F * static_cast<float>(w.step * (i + 1)) +
           (o_.planted == Planted::torn_gradient && w.incarnation > 1 ? 0.001F : 0.0F);
-    return slice % 2 == 0 ? out : some_rows(out, w.step);
+    return slice % 2 == 0 ? Gradient(out) : some_rows(out, w.step);
   }
   // Every second element: from the last one backwards, or in odd steps from the one before it.
-  static Tensor some_rows(const Tensor& gradient, int64_t step) {
+  static Gradient some_rows(const Tensor& gradient, int64_t step) {
     std::vector<int64_t> indices;
     std::vector<float> values;
     for (int64_t i = gradient.size() - 1 - step % 2; i >= 0; i -= 2) {
       indices.push_back(i);
       values.push_back(gradient.data<float>()[i]);
     }
-    return pack_rows(1, indices, values.data(), DType::f32);
+    const auto n = static_cast<int64_t>(indices.size());
+    return {Tensor::of<float>(values, {n, 1}), Tensor::of<int64_t>(indices, {n})};
   }
 
   void end_step(WorkerProcess& w, Errc code, const std::string& text) {

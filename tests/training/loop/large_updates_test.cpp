@@ -53,12 +53,12 @@ void compare(Helpers& helpers, Memory& memory, const Optimizer& optimizer, int64
     std::vector<Contribution> gradients, again;
     for (int64_t replica = 0; replica < count; ++replica) {
       gradients.push_back({.gradient = numbers<T>(kMany, 10 * t + replica)});
-      again.push_back({.gradient = copy_in(memory, gradients.back().gradient)});
+      again.push_back({.gradient = copy_in(memory, gradients.back().gradient.values)});
     }
     const Tensor before = cut.values;
-    const void* const room = again[0].gradient.raw();
+    const void* const room = again[0].gradient.values.raw();
     CHECK(!apply_mean(optimizer, gradients, true, plain));
-    CHECK(!apply_mean(optimizer, again, true, cut, {&helpers.lanes, again[0].gradient}));
+    CHECK(!apply_mean(optimizer, again, true, cut, {&helpers.lanes, again[0].gradient.values}));
     CHECK(cut.values.raw() == room);
     CHECK(cut.previous.raw() == before.raw());
     check_same(plain, cut);
@@ -97,24 +97,26 @@ TEST_CASE("of several elements that are not finite the first one is named, with 
   Helpers helpers(3);
   constexpr int64_t kLarge = int64_t{3} << 20;
   Tensor g = numbers<float>(kLarge, 1);
-  CHECK(!find_not_finite(g, DType::f32, &helpers.lanes));
+  CHECK(!find_not_finite(g, &helpers.lanes));
   g.mutable_data<float>()[kLarge - 1] = std::numeric_limits<float>::infinity();
-  CHECK(find_not_finite(g, DType::f32, &helpers.lanes) == "element 3145727 is inf");
+  CHECK(find_not_finite(g, &helpers.lanes) == "element 3145727 is inf");
   g.mutable_data<float>()[2'000'000] = -std::numeric_limits<float>::infinity();
   g.mutable_data<float>()[70'001] = std::numeric_limits<float>::quiet_NaN();
-  CHECK(find_not_finite(g, DType::f32, &helpers.lanes) == "element 70001 is nan");
-  CHECK(find_not_finite(g, DType::f32) == "element 70001 is nan");
+  CHECK(find_not_finite(g, &helpers.lanes) == "element 70001 is nan");
+  CHECK(find_not_finite(g) == "element 70001 is nan");
 }
 
 TEST_CASE("a gradient makes room for values if nobody holds it and it fills a buffer of the pool") {
   PoolMemory memory("cpu:0", int64_t{1} << 30), other("cpu:1", int64_t{1} << 30);
   const BufferOwner* const pool = memory.owner();
-  const auto makes_room = [&](const Tensor& g) { return room_of(g, DType::f32, pool).defined(); };
+  const auto makes_room = [&](Gradient g) { return room_of(g, pool).defined(); };
   CHECK(makes_room(memory.make(DType::f32, {100'000})));
   CHECK(makes_room(memory.make(DType::f32, {200, 500})));
-  CHECK(!makes_room(memory.make(DType::f32, {100})));      // copying costs less
-  CHECK(!makes_room(memory.make(DType::f64, {100'000})));  // other elements, for example rows
-  CHECK(!makes_room(other.make(DType::f32, {100'000})));   // memory of another device
+  CHECK(!makes_room(memory.make(DType::f32, {100})));  // copying costs less
+  CHECK(!room_of({memory.make(DType::f32, {100'000, 1}), Tensor::zeros(DType::i64, {100'000})},
+                 pool)
+             .defined());                                 // rows
+  CHECK(!makes_room(other.make(DType::f32, {100'000})));  // memory of another device
   CHECK(!makes_room(Tensor::zeros(DType::f32, {100'000})));
   CHECK(!makes_room(memory.make(DType::f32, {4, 100'000}).rows(0, 1)));  // the rest would be kept
   CHECK(!makes_room(memory.make(DType::f32, {4, 100'000}).rows(1, 4)));
@@ -122,7 +124,7 @@ TEST_CASE("a gradient makes room for values if nobody holds it and it fills a bu
   const Tensor held = memory.make(DType::f32, {100'000});
   const Tensor second = held;
   CHECK(!makes_room(held));
-  CHECK(!room_of(memory.make(DType::f32, {100'000}), DType::f32, nullptr).defined());
+  CHECK(!room_of(memory.make(DType::f32, {100'000}), nullptr).defined());
 }
 
 namespace {
@@ -146,7 +148,7 @@ struct Rig {
   // Returns the shard's answer. The shard has the only handle of the gradient.
   Acknowledged push(int64_t step, int64_t salt) {
     Push p = s.make_push(0, step, copy_in(memory, numbers<float>(kMany, salt)));
-    given = p.gradient.raw();
+    given = p.gradient.values.raw();
     s.last.clear();
     s.shard.push(std::move(p), 1, s.last);
     s.check_counters();

@@ -3,7 +3,6 @@
 
 #include <mutex>
 
-#include "graph/base/packed_rows.hpp"
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/optimizers.hpp"
@@ -14,11 +13,12 @@
 namespace troupe {
 namespace {
 
-Tensor rows(int64_t width, std::vector<int64_t> indices, std::vector<float> values) {
-  return pack_rows(width, indices, values.data(), DType::f32);
+Gradient rows(int64_t width, const std::vector<int64_t>& indices,
+              const std::vector<float>& values) {
+  return rows_of(width, indices, values);
 }
-std::vector<float> all_of(const Tensor& packed, int64_t size) {
-  const Tensor all = with_all_rows(packed, DType::f32, size);
+std::vector<float> all_of(const Gradient& gradient, int64_t size) {
+  const Tensor all = with_all_rows(gradient, size);
   return {all.data<float>(), all.data<float>() + size};
 }
 
@@ -34,24 +34,22 @@ SliceValues state_of(const Optimizer& optimizer, int64_t n) {
 }  // namespace
 
 TEST_CASE("a slice gets its rows, numbered from its begin; one that cuts rows gets elements") {
-  const Tensor all = rows(2, {4, 0, 3}, {1, 2, 3, 4, 5, 6});
+  const Gradient all = rows(2, {4, 0, 3}, {1, 2, 3, 4, 5, 6});
   const std::vector<float> whole = all_of(all, 10);
   for (const auto& range : std::vector<std::pair<int64_t, int64_t>>{
            {0, 10}, {0, 6}, {6, 10}, {0, 7}, {7, 10}, {3, 4}, {2, 6}}) {
     CAPTURE(range.first);
     CAPTURE(range.second);
     const auto& [begin, end] = range;
-    const Tensor part = rows_of_slice(all, DType::f32, 10, begin, end);
-    REQUIRE(unpack_rows(part, DType::f32, end - begin));
+    const Gradient part = rows_of_slice(all, begin, end);
+    REQUIRE(are_like_rows(part, DType::f32, end - begin));
     CHECK(all_of(part, end - begin) ==
           std::vector<float>(whole.begin() + begin, whole.begin() + end));
   }
-  const Tensor last = rows_of_slice(all, DType::f32, 10, 6, 10);  // outlives its spans
-  const auto part = unpack_rows(last, DType::f32, 4);
-  CHECK(part->row_size == 2);
-  CHECK(std::vector<int64_t>(part->indices.begin(), part->indices.end()) ==
-        std::vector<int64_t>{1, 0});
-  CHECK(unpack_rows(rows_of_slice(all, DType::f32, 10, 2, 6), DType::f32, 4)->indices.empty());
+  const Gradient part = rows_of_slice(all, 6, 10);
+  CHECK(part.row_size() == 2);
+  CHECK(same_bits(part.indices, Tensor::of<int64_t>({1, 0}, {2})));
+  CHECK(rows_of_slice(all, 2, 6).rows().empty());
 }
 
 TEST_CASE("an update by rows is that of these rows alone, for every optimizer") {
@@ -68,12 +66,12 @@ TEST_CASE("an update by rows is that of these rows alone, for every optimizer") 
         for (int64_t j = 0; j < width; ++j)
           values.push_back(static_cast<float>((row + j) % 5) - 1.5f);
       }
-      const Tensor gradient = rows(width, touched, values);
+      const Gradient gradient = rows(width, touched, values);
       SliceValues sparse = state_of(optimizer, size), dense = state_of(optimizer, size);
       const SliceValues first = state_of(optimizer, size);
       for (int update = 0; update < 3; ++update) {
         const Contribution by_rows{.gradient = gradient};
-        const Contribution whole{.gradient = with_all_rows(gradient, DType::f32, size)};
+        const Contribution whole{.gradient = with_all_rows(gradient, size)};
         CHECK(apply_mean(optimizer, {&by_rows, 1}, true, sparse));
         apply_mean(optimizer, {&whole, 1}, true, dense);
       }
@@ -93,9 +91,9 @@ TEST_CASE("an update by rows is that of these rows alone, for every optimizer") 
 
 TEST_CASE("LAMB takes rows as the gradient of the whole parameter that they are") {
   const Optimizer optimizer = lamb(0.1, 0.05);
-  const Tensor gradient = rows(2, {4, 1}, {1, -2, 0.5F, 3});
+  const Gradient gradient = rows(2, {4, 1}, {1, -2, 0.5F, 3});
   const Contribution by_rows{.gradient = gradient};
-  const Contribution whole{.gradient = with_all_rows(gradient, DType::f32, 12)};
+  const Contribution whole{.gradient = with_all_rows(gradient, 12)};
   SliceValues sparse = state_of(optimizer, 12), dense = state_of(optimizer, 12);
   for (int update = 0; update < 3; ++update) {
     CHECK(!apply_mean(optimizer, {&by_rows, 1}, true, sparse));
@@ -158,14 +156,14 @@ TEST_CASE("values that somebody holds are copied before rows of them are updated
 }
 
 TEST_CASE("a shard takes the mean of rows in replica order, also beside a whole gradient") {
-  const auto run = [](std::vector<Tensor> gradients, std::vector<int32_t> order) {
+  const auto run = [](std::vector<Gradient> gradients, std::vector<int32_t> order) {
     ShardScript s = ShardScript::serving(Aggregation::sync, 3, vector_of({0, 0, 0, 0}));
     for (const int32_t replica : order) s.push(replica, 0, gradients[static_cast<size_t>(replica)]);
     REQUIRE(s.shard.version(0) == 1);
     return s.shard.values(0);
   };
-  const std::vector<Tensor> by_rows = {rows(1, {1, 3}, {3, 0.1f}), rows(2, {1}, {1e8f, 0.7f}),
-                                       rows(1, {2, 1}, {-1e8f, 6})};
+  const std::vector<Gradient> by_rows = {rows(1, {1, 3}, {3, 0.1f}), rows(2, {1}, {1e8f, 0.7f}),
+                                         rows(1, {2, 1}, {-1e8f, 6})};
   const float sum = ((0.0f + 1e8f) + -1e8f) / 3;
   const Tensor expected = vector_of({0, -(3.0f + 6) / 3, -sum, -(0.1f + 0.7f) / 3});
   CHECK(same_bits(run(by_rows, {0, 1, 2}), run(by_rows, {2, 1, 0})));

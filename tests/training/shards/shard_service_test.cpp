@@ -160,8 +160,8 @@ struct ServingShard {
     while (!call()) std::this_thread::yield();
   }
   Acknowledged pushed(int64_t step, float gradient) const {
-    ShardRequest request = RowPush{};
-    Push& push = std::get<RowPush>(request);
+    ShardRequest request = Push{};
+    Push& push = std::get<Push>(request);
     push.step = push.sequence = step;
     push.epoch = 1;
     push.incarnation = 1;

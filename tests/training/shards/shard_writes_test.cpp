@@ -1,7 +1,6 @@
 // Values that a program writes itself, in a shard: each write counts once, and a repeated step
 // reads the same values.
 #include "devices/run_context.hpp"
-#include "graph/base/packed_rows.hpp"
 #include "tests/support/simulation/shard_script.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops/parameters.hpp"
@@ -26,7 +25,7 @@ struct ReplicaWriter {  // one replica's writes, in their sequence
   int32_t replica = 0;
   int64_t sequence = 0;
 
-  ShardActions& write(ParameterWrite::Kind kind, int64_t step, int64_t number, Tensor values) {
+  ShardActions& write(ParameterWrite::Kind kind, int64_t step, int64_t number, Gradient values) {
     Push push = s.make_push(replica, step, std::move(values));
     push.sequence = sequence++;
     push.write = static_cast<uint8_t>(1 + kind);
@@ -35,8 +34,8 @@ struct ReplicaWriter {  // one replica's writes, in their sequence
   }
 };
 
-Tensor rows(std::vector<int64_t> indices, std::vector<float> values) {
-  return pack_rows(2, indices, values.data(), DType::f32);
+Gradient rows(const std::vector<int64_t>& indices, const std::vector<float>& values) {
+  return rows_of(2, indices, values);
 }
 
 Tensor read(ShardScript& s, int32_t replica, int64_t step) {
@@ -166,7 +165,7 @@ TEST_CASE("rows are pulled as they are in the step that asks, and others are ref
     return only<Pulled>(s.last);
   };
   CHECK(same_bits(pull(0, {1, 0, 1}, 2).values, Tensor::of<float>({3, 4, 1, 2, 3, 4}, {3, 2})));
-  s.push(0, 0, pack_rows(1, std::vector<int64_t>{3}, vector_of({10}).raw(), DType::f32));
+  s.push(0, 0, rows_of(1, {3}, {10}));
   CHECK(same_bits(pull(1, {3}, 1).values, Tensor::of<float>({-6}, {1, 1})));
   CHECK(same_bits(pull(0, {3}, 1).values, Tensor::of<float>({4}, {1, 1})));  // a repeated step
   CHECK(pull(1, {2}, 2).code == Errc::invalid_argument);

@@ -1,0 +1,155 @@
+// Cuts requests by slices and puts their answers together.
+#include "training/parameters/parameter_request.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "graph/base/repeat_rows.hpp"
+#include "training/parameters/write_kind.hpp"
+#include "training/rules/row_slices.hpp"
+
+namespace troupe {
+namespace {
+
+int64_t row_size_of(const ParameterRoute& route) {
+  return route.shape.ndim() > 0 && route.shape[0] > 0 ? route.shape.size() / route.shape[0] : 0;
+}
+
+}  // namespace
+
+Tensor as_rows(const Tensor& values) {
+  int64_t row = 1;
+  for (int d = 1; d < values.ndim(); ++d) row *= values.dim(d);
+  return values.reshaped(Shape{values.dim(0), row});
+}
+
+const char* ParameterRequest::name() const {
+  static const char* const names[] = {"pull", "pull of rows", "push", "write"};
+  return names[static_cast<size_t>(kind)];
+}
+
+// Rows are pulled alone if they are at most half of the parameter and no slice cuts through a row.
+// Otherwise whole slices are pulled, which this process may have cached.
+bool ParameterRequest::by_rows(const ParameterRoute& route) const {
+  if (kind != Kind::rows) return false;
+  const int64_t row = row_size_of(route);
+  const auto between_rows = [row](const SliceRoute& s) {
+    return s.offset % row == 0 && s.size % row == 0;
+  };
+  return row > 0 && indices.size() * row <= route.shape.size() / 2 &&
+         std::all_of(route.slices.begin(), route.slices.end(), between_rows);
+}
+
+TensorType ParameterRequest::collects(const ParameterRoute& route) const {
+  if (by_rows(route)) {
+    const int64_t n = indices.size();
+    if (n == 0) return {route.dtype, rows_shape(indices.shape(), route.shape)};
+    if (route.slices.size() > 1) return {route.dtype, Shape{n, row_size_of(route)}};
+  } else if (!sends() && route.slices.size() > 1) {
+    return {route.dtype, route.shape};
+  }
+  return {};
+}
+
+Outcome ParameterRequest::check(const ParameterRoute& route, const Gradient& gradient) const {
+  const bool one = route.slices.size() == 1;
+  const int64_t size = route.shape.size();
+  if (sends()) {
+    const Tensor& given = gradient.values;
+    const auto like_rows = [&] { return are_like_rows(gradient, route.dtype, size); };
+    const bool fits = !gradient.by_rows()
+                          ? given.dtype() == route.dtype && given.shape() == route.shape
+                      : one ? may_repeat(given.dim(0), gradient.indices.size())
+                            : like_rows() && are_rows(gradient.rows(), size / gradient.row_size());
+    if (fits) return {};
+    if (gradient.by_rows() && like_rows())
+      return {Errc::invalid_argument,
+              index_outside(gradient.rows(), size / gradient.row_size(), parameter)};
+    return {Errc::invalid_argument,
+            detail::concat(kind == Kind::push ? "the gradient of " : "what is written to ",
+                           parameter, " is ", gradient.by_rows() ? "rows, in " : "", given.dtype(),
+                           given.shape(), "; the parameter is ", route.dtype, route.shape)};
+  }
+  if (kind != Kind::rows || (one && by_rows(route))) return {};
+  const int64_t count = route.shape.ndim() > 0 ? route.shape[0] : 0;
+  const auto wanted = indices.values<int64_t>();
+  if (are_rows(wanted, count)) return {};
+  return {Errc::invalid_argument, index_outside(wanted, count, parameter)};
+}
+
+bool ParameterRequest::select_rows(const ParameterRoute& route, const SliceRoute& slice,
+                                   SliceShare& share) const {
+  share.row_size = row_size_of(route);
+  if (route.slices.size() == 1) {
+    share.rows = indices.reshaped(Shape{indices.size()});
+    return true;
+  }
+  const std::span<const int64_t> wanted = indices.values<int64_t>();
+  const int64_t first = slice.offset / share.row_size, count = slice.size / share.row_size;
+  std::vector<int64_t> here;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i] >= first && wanted[i] < first + count) {
+      here.push_back(wanted[i] - first);
+      share.places.push_back(static_cast<int64_t>(i));
+    }
+  share.rows = Tensor::of<int64_t>(here, Shape{static_cast<int64_t>(here.size())});
+  return !here.empty();
+}
+
+std::vector<SliceShare> ParameterRequest::cut(const ParameterRoute& route,
+                                              Gradient gradient) const {
+  std::vector<SliceShare> out;
+  const bool rows = by_rows(route), whole = route.slices.size() == 1;
+  if (rows && indices.size() == 0) return out;
+  if (sends() && !gradient.by_rows())
+    gradient.values = gradient.values.reshaped(Shape{gradient.values.size()});
+  else if (sends() && !whole)
+    gradient.values = repeat_rows(gradient.values, gradient.indices.size());
+  for (size_t i = 0; i < route.slices.size(); ++i) {
+    const SliceRoute& slice = route.slices[i];
+    SliceShare share{.index = i};
+    if (rows) {
+      if (!select_rows(route, slice, share)) continue;
+      share.bytes = share.rows.size() * share.row_size * size_of(route.dtype);
+    } else if (sends()) {
+      const int64_t begin = slice.offset, end = begin + slice.size;
+      share.gradient = whole                ? std::move(gradient)
+                       : gradient.by_rows() ? rows_of_slice(gradient, begin, end)
+                                            : Gradient(gradient.values.rows(begin, end));
+      share.bytes = share.gradient.byte_size();
+    }
+    out.push_back(std::move(share));
+  }
+  return out;
+}
+
+void ParameterRequest::put(const SliceShare& share, const ParameterRoute& route,
+                           const Tensor& pulled) {
+  if (route.slices.size() == 1) {
+    values = share.rows.defined() ? pulled : pulled.reshaped(route.shape);
+    return;
+  }
+  const auto bytes = size_of(route.dtype);
+  char* to = static_cast<char*>(values.mutable_raw());
+  const char* from = static_cast<const char*>(pulled.raw());
+  if (!share.rows.defined()) {
+    const SliceRoute& slice = route.slices[share.index];
+    std::memcpy(to + slice.offset * bytes, from, static_cast<size_t>(slice.size * bytes));
+    return;
+  }
+  const int64_t row = share.row_size * bytes;
+  for (const int64_t place : share.places) {
+    std::memcpy(to + place * row, from, static_cast<size_t>(row));
+    from += row;
+  }
+}
+
+void ParameterRequest::finish(const ParameterRoute& route, const Make& make) {
+  if (by_rows(route))
+    values = values.reshaped(rows_shape(indices.shape(), route.shape));
+  else if (kind == Kind::rows)
+    values = take_rows(values, indices, make);
+}
+
+}  // namespace troupe
