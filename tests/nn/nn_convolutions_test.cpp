@@ -91,10 +91,7 @@ TEST_CASE("convolution layers refuse what does not fit") {
                flat = placeholder(graph, DType::f32, {-1, 6}),
                deep = placeholder(graph, DType::f32, {-1, 2, 2, 2, 2, 6});
   const auto refused = [](auto&& call, const char* text) {
-    const Refusal r = refusal_of(call);
-    CHECK(r.code == Errc::invalid_argument);
-    has(r.text, text);
-    has(r.text, "nn_convolutions_test.cpp");
+    check_invalid(call, text, "nn_convolutions_test.cpp");
   };
   refused([&] { nn::convolution(model, flat, 2, {3}); }, "at least 3 dimensions");
   refused([&] { nn::convolution(model, deep, 2, {3}); }, "one to three dimensions");

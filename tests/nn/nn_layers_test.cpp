@@ -10,18 +10,6 @@
 #include "troupe/optimizer.hpp"
 
 namespace troupe {
-namespace {
-
-std::vector<std::string> parameter_names(const nn::Model& model) {
-  std::vector<std::string> out;
-  for (const Output& p : model.parameters())
-    out.push_back(p.graph->node(p.node).attr<std::string>("parameter"));
-  return out;
-}
-using Names = std::vector<std::string>;
-
-}  // namespace
-
 TEST_CASE("a dense layer is x w + b over the last dimension") {
   Graph graph;
   nn::Model model(graph);
@@ -204,10 +192,7 @@ TEST_CASE("layers refuse what does not fit, at the caller's line") {
                ids = placeholder(graph, DType::i64, {-1}),
                strange = placeholder(other, DType::f32, {2, 3});
   const auto refused = [](auto&& call, const char* text) {
-    const Refusal r = refusal_of(call);
-    CHECK(r.code == Errc::invalid_argument);
-    has(r.text, text);
-    has(r.text, "nn_layers_test.cpp");
+    check_invalid(call, text, "nn_layers_test.cpp");
   };
   refused([&] { nn::dense(model, {}, 2); }, "reads an undefined Output");
   refused([&] { nn::dense(model, strange, 2); }, "of another graph than its model's");

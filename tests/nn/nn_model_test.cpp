@@ -9,14 +9,6 @@
 namespace troupe {
 namespace {
 
-std::vector<std::string> names(const nn::Model& model) {
-  std::vector<std::string> out;
-  for (const Output& p : model.parameters())
-    out.push_back(p.graph->node(p.node).attr<std::string>("parameter"));
-  return out;
-}
-using Names = std::vector<std::string>;
-
 const nn::DenseOptions kBare = {.bias = false};
 
 }  // namespace
@@ -36,7 +28,8 @@ TEST_CASE("parameters are called by the model's scopes, not by the graph's") {
     nn::dense(model, x, 2, {.bias = false, .name = "last"});
   }
   const Output y = nn::dense(model, x, 2, kBare);
-  CHECK(names(model) == Names{"dense/w", "encoder/dense/w", "encoder/top/last/w", "dense_1/w"});
+  CHECK(parameter_names(model) ==
+        Names{"dense/w", "encoder/dense/w", "encoder/top/last/w", "dense_1/w"});
   CHECK(y.name() == "tower0/dense_1/MatMul");
   CHECK(model.parameters()[2].name() == "tower0/encoder/top/last/w");
   CHECK(graph.node(model.parameters()[0].node).attr<int64_t>("replica") == 3);
@@ -49,7 +42,7 @@ TEST_CASE("models that are built alike read the same parameters, tower by tower"
     nn::Model model(graph, {.training = training});
     const Output x = placeholder(graph, DType::f32, {-1, 2}, "x");
     nn::dense(model, nn::batch_norm(model, nn::dense(model, x, 4)), 3);
-    return names(model);
+    return parameter_names(model);
   };
   const Names first = build(0, true);
   CHECK(first.size() == 6);
@@ -66,7 +59,7 @@ TEST_CASE("a model that is rewound shares its parameters with the pass before") 
   const Output b = nn::dense(model, x, 2), c = nn::dense(model, x, 2);
   CHECK(graph.node(a.node).inputs[1] == graph.node(b.node).inputs[1]);
   CHECK(graph.node(a.node).inputs[1] != graph.node(c.node).inputs[1]);
-  CHECK(names(model) == Names{"dense/w", "dense/b", "dense_1/w", "dense_1/b"});
+  CHECK(parameter_names(model) == Names{"dense/w", "dense/b", "dense_1/w", "dense_1/b"});
   const auto scope = model.scope("open");
   CHECK_THROWS_WITH_AS(model.rewind(), doctest::Contains("the scope open/ is open"), Error);
 }

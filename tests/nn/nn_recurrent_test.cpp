@@ -107,10 +107,7 @@ TEST_CASE("recurrent layers refuse what does not fit") {
   const Output x = placeholder(graph, DType::f32, {-1, -1, 2}),
                flat = placeholder(graph, DType::f32, {-1, 2});
   const auto refused = [](auto&& call, const char* text) {
-    const Refusal r = refusal_of(call);
-    CHECK(r.code == Errc::invalid_argument);
-    has(r.text, text);
-    has(r.text, "nn_recurrent_test.cpp");
+    check_invalid(call, text, "nn_recurrent_test.cpp");
   };
   refused([&] { nn::lstm(model, flat, 2); }, "wants floats with 3 dimensions");
   refused([&] { nn::gru(model, x, 0); }, "at least one unit");

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/support/evaluate.hpp"
+#include "troupe/nn.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -34,6 +35,14 @@ inline FedValues feed_parameters(Graph& graph, const std::map<std::string, Tenso
                                      : evaluate(graph.output(node->attr<std::string>("initial")));
   }
   CHECK(used >= values.size());  // a misspelt name would feed nothing
+  return out;
+}
+
+using Names = std::vector<std::string>;
+inline Names parameter_names(const nn::Model& model) {
+  Names out;
+  for (const Output& p : model.parameters())
+    out.push_back(p.graph->node(p.node).attr<std::string>("parameter"));
   return out;
 }
 

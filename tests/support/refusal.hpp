@@ -35,4 +35,12 @@ inline void has(const std::string& text, const std::string& part) {
   CHECK(text.find(part) != std::string::npos);
 }
 
+// Checks that `call` is refused as an invalid argument, in words that have all of `parts`.
+template <class F, class... Parts>
+void check_invalid(F&& call, const Parts&... parts) {
+  const Refusal refusal = refusal_of(call);
+  CHECK(refusal.code == Errc::invalid_argument);
+  (has(refusal.text, parts), ...);
+}
+
 }  // namespace troupe

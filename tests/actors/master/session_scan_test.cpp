@@ -151,31 +151,26 @@ TEST_CASE("what scan cannot do is refused with the reason") {
   Graph graph;
   const Output x = fill(graph, {3, 2}, 1), other = fill(graph, {4}, 1), h = fill(graph, {}, 0);
   const Output ragged = placeholder(graph, DType::f32, {3, -1});
-  const auto refused = [](auto&& call, const std::string& why) {
-    const Refusal refusal = refusal_of(call);
-    CHECK(refusal.code == Errc::invalid_argument);
-    has(refusal.text, why);
-  };
   const auto keep = [](const Values& carry, const Values& row) { return Scanned{carry, row}; };
-  refused([&] { scan(keep, {h}, {}); }, "wants at least one x");
-  refused([&] { scan(keep, {h}, {h}); }, "wants xs with rows, got a scalar");
-  refused([&] { scan(keep, {h}, {x, other}); }, "one number of rows, got [3, 2] and [4]");
-  refused([&] { scan(keep, {h}, {ragged}); }, "its shape must be known");
-  refused([&] { scan(keep, {h}, {x, Output{}}); }, "inputs are undefined Outputs");
-  refused([&] { scan(keep, {h}, {x, h}); }, "wants xs with rows, got a scalar");
-  refused(
+  check_invalid([&] { scan(keep, {h}, {}); }, "wants at least one x");
+  check_invalid([&] { scan(keep, {h}, {h}); }, "wants xs with rows, got a scalar");
+  check_invalid([&] { scan(keep, {h}, {x, other}); }, "one number of rows, got [3, 2] and [4]");
+  check_invalid([&] { scan(keep, {h}, {ragged}); }, "its shape must be known");
+  check_invalid([&] { scan(keep, {h}, {x, Output{}}); }, "inputs are undefined Outputs");
+  check_invalid([&] { scan(keep, {h}, {x, h}); }, "wants xs with rows, got a scalar");
+  check_invalid(
       [&] {
         scan(keep, {h}, {x}, {.shapes = {{}, {}}});
       },
       "got 2 shapes for a carry of 1 values; give one for each, or none");
-  refused([&] { scan([](const Values&, const Values&) { return Scanned{}; }, {h}, {x}); },
-          "returns a carry of 0 values, but gets one of 1");
-  refused(
+  check_invalid([&] { scan([](const Values&, const Values&) { return Scanned{}; }, {h}, {x}); },
+                "returns a carry of 0 values, but gets one of 1");
+  check_invalid(
       [&] {
         scan([&](const Values&, const Values&) { return Scanned{{x}, {}}; }, {h}, {x});
       },
       "value 0 of the carry is f32[], but the step makes f32[3, 2]");
-  refused([&] { map_rows(LoopBody(), {x}); }, "its function is empty");
+  check_invalid([&] { map_rows(LoopBody(), {x}); }, "its function is empty");
 }
 
 }  // namespace troupe
