@@ -4,9 +4,7 @@
 
 #include <cmath>
 
-#include "tests/support/central_differences.hpp"
-#include "tests/support/engine/local_cluster.hpp"
-#include "tests/support/engine/recursion.hpp"
+#include "tests/support/engine/small_network.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -29,58 +27,32 @@ Function make_power(Graph& graph) {
 }
 
 // h(n) = n <= 0 ? h0 : tanh(h(n - 1) w + h(n - 2) * u), where w and u are outside the function.
-struct Tree {
-  Graph graph;
-  Output n, h0, w, u, loss;
-  Values d;
-  explicit Tree(int64_t written_out, const std::string& device = "") {
-    n = placeholder(graph, DType::i64, {}, "n");
-    h0 = placeholder(graph, DType::f64, {1, 3}, "h0");
-    w = placeholder(graph, DType::f64, {3, 3}, "w");
-    u = placeholder(graph, DType::f64, {}, "u");
+struct Tree : SmallNetwork {
+  explicit Tree(int64_t written_out, const std::string& device = "") : SmallNetwork(number(0.6)) {
     if (written_out >= 0) {
-      loss = reduce_sum(plain(written_out) * h0);
-    } else {
-      const TensorType row{DType::f64, Shape{1, 3}};
-      Function h = declare_function(graph, "h", {row, kCount}, {row});
-      h.define([&](const Values& v) {
-        return Values{cond(
-            less_equal(v[1], whole(graph, 0)), [&] { return v[0]; },
-            [&] {
-              return next(h({v[0], v[1] - 1})[0], h({v[0], v[1] - 2})[0]);
-            })};
-      });
+      differentiate(reduce_sum(plain(written_out) * h0));
+      return;
+    }
+    const TensorType row{DType::f64, Shape{1, 3}};
+    Function h = declare_function(graph, "h", {row, kCount}, {row});
+    h.define([&](const Values& v) {
+      return Values{cond(
+          less_equal(v[1], whole(graph, 0)), [&] { return v[0]; },
+          [&] {
+            return next(h({v[0], v[1] - 1})[0], h({v[0], v[1] - 2})[0]);
+          })};
+    });
+    {
       const auto scope = graph.scope({.device = device});
       loss = reduce_sum(h({h0, n})[0] * h0);
     }
-    d = gradients({loss}, {h0, w, u});
+    differentiate(loss);
   }
   Output next(const Output& before, const Output& earlier) {
     return tanh(matmul(before, w) + earlier * u);
   }
   Output plain(int64_t k) { return k <= 0 ? h0 : next(plain(k - 1), plain(k - 2)); }
-  std::vector<Tensor> run(Session& session, int64_t depth, const std::vector<Tensor>& at) {
-    Values fetches = {loss};
-    for (const Output& gradient : d) fetches.push_back(gradient.defined() ? gradient : loss);
-    return session.run(fetches, {{n, count(depth)}, {h0, at[0]}, {w, at[1]}, {u, at[2]}});
-  }
 };
-
-std::vector<Tensor> point() {
-  return {Tensor::of<double>({0.1, -0.4, 0.3}, {1, 3}),
-          Tensor::of<double>({0.5, -0.2, 0.1, 0.3, 0.4, -0.6, 0.2, 0.1, 0.7}, {3, 3}), number(0.6)};
-}
-
-void check_tree(Session& session, Tree& tree) {
-  for (int64_t depth : {1, 2, 6}) {
-    CAPTURE(depth);
-    Tree plain(depth);
-    Session written_out = Session::local(plain.graph, {.threads = 1});
-    const std::vector<Tensor> want = plain.run(written_out, depth, point());
-    const std::vector<Tensor> got = tree.run(session, depth, point());
-    for (size_t i = 0; i < 4; ++i) check_close(got[i], want[i]);
-  }
-}
 
 }  // namespace
 
@@ -115,26 +87,16 @@ TEST_CASE("the gradients of a recursive network are those of the network written
     CAPTURE(threads);
     Tree tree(-1);
     Session session = Session::local(tree.graph, {.threads = threads});
-    check_tree(session, tree);
+    check_written_out(session, tree, {1, 2, 6});
   }
   Tree elsewhere(-1, "/device:cpu:1");
   Session two = Session::local(elsewhere.graph, {.threads = 2, .cpu_devices = 2});
-  check_tree(two, elsewhere);
-  LocalCluster cluster({"/job:worker/task:0", "/job:worker/task:1"});
-  Tree remote(-1, "/job:worker/task:1");
-  Session session = cluster.connect(remote.graph);
-  check_tree(session, remote);
+  check_written_out(two, elsewhere, {1, 2, 6});
+  check_written_out_remotely<Tree>({1, 2, 6});
 }
 
 TEST_CASE("the gradients of a recursive network agree with central differences") {
-  Tree tree(-1);
-  Session session = Session::local(tree.graph, {.threads = 1});
-  const std::vector<Tensor> at = point();
-  std::vector<Tensor> got = tree.run(session, 5, at);
-  got.erase(got.begin());  // the loss
-  check_slopes(
-      [&](const std::vector<Tensor>& x) { return tree.run(session, 5, x)[0].item<double>(); }, at,
-      got);
+  check_network_slopes<Tree>();
 }
 
 TEST_CASE("gradients go back through functions that call each other") {

@@ -6,6 +6,7 @@
 #include "ops/check/op_check.hpp"
 #include "tests/support/central_differences.hpp"
 #include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/engine/small_network.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -14,22 +15,11 @@
 namespace troupe {
 namespace {
 
-using Values = std::vector<Output>;
-
-Tensor count(int64_t n) { return Tensor::scalar(n); }
-
 // A small recurrent network: h = tanh(h w + u), r = r + sum(h * h) / (i + 1), for i < n.
-struct Recurrent {
-  Graph graph;
-  Output n, h0, w, u, loss;
-  std::vector<Output> d;
+struct Recurrent : SmallNetwork {
   std::string device;
-  Recurrent(int64_t written_out, std::string device_in = "", WhileOptions options = {})
-      : device(std::move(device_in)) {
-    n = placeholder(graph, DType::i64, {}, "n");
-    h0 = placeholder(graph, DType::f64, {1, 3}, "h0");
-    w = placeholder(graph, DType::f64, {3, 3}, "w");
-    u = placeholder(graph, DType::f64, {1, 3}, "u");
+  explicit Recurrent(int64_t written_out, std::string device_in = "", WhileOptions options = {})
+      : SmallNetwork(Tensor::of<double>({0.05, 0.1, -0.2}, {1, 3})), device(std::move(device_in)) {
     const Values begin = {fill(graph, {}, 0, DType::i64), h0, fill(graph, {}, 0, DType::f64)};
     Values v = begin;
     if (written_out >= 0)
@@ -37,46 +27,14 @@ struct Recurrent {
     else
       v = while_loop([&](const Values& now) { return less(now[0], n); },
                      [&](const Values& now) { return body(now); }, begin, options);
-    loss = v[2] + reduce_sum(v[1]);
-    d = gradients({loss}, {h0, w, u});
+    differentiate(v[2] + reduce_sum(v[1]));
   }
   Values body(const Values& v) {
     const auto scope = graph.scope({.device = device});
     const Output h = tanh(matmul(v[1], w) + u);
     return {v[0] + 1, h, v[2] + reduce_sum(h * h) / cast(v[0] + 1, DType::f64)};
   }
-  // The loss and its gradients; a gradient is undefined if the loss does not depend on the value.
-  std::vector<Tensor> run(Session& session, int64_t trips, const std::vector<Tensor>& at) {
-    std::vector<Output> fetches = {loss};
-    for (const Output& gradient : d)
-      if (gradient.defined()) fetches.push_back(gradient);
-    std::vector<Tensor> got =
-        session.run(fetches, {{n, count(trips)}, {h0, at[0]}, {w, at[1]}, {u, at[2]}});
-    for (size_t i = 0; i < d.size(); ++i)
-      if (!d[i].defined()) got.insert(got.begin() + 1 + static_cast<ptrdiff_t>(i), Tensor());
-    return got;
-  }
 };
-
-std::vector<Tensor> point() {
-  return {Tensor::of<double>({0.1, -0.4, 0.3}, {1, 3}),
-          Tensor::of<double>({0.5, -0.2, 0.1, 0.3, 0.4, -0.6, 0.2, 0.1, 0.7}, {3, 3}),
-          Tensor::of<double>({0.05, 0.1, -0.2}, {1, 3})};
-}
-
-void check_recurrent(Session& session, Recurrent& loop) {
-  for (int64_t trips : {0, 1, 4}) {
-    CAPTURE(trips);
-    Recurrent plain(trips);
-    Session written_out = Session::local(plain.graph, {.threads = 1});
-    const std::vector<Tensor> want = plain.run(written_out, trips, point());
-    const std::vector<Tensor> got = loop.run(session, trips, point());
-    for (size_t i = 0; i < 4; ++i) {
-      CAPTURE(i);
-      if (want[i].defined()) check_close(got[i], want[i]);
-    }
-  }
-}
 
 }  // namespace
 
@@ -89,7 +47,7 @@ TEST_CASE("the gradients of a loop are those of the loop written out") {
         CAPTURE(threads);
         Recurrent loop(-1, "", {.recompute = recompute});
         Session session = Session::local(loop.graph, {.threads = threads, .passes = passes});
-        check_recurrent(session, loop);
+        check_written_out(session, loop, {0, 1, 4});
       }
 }
 
@@ -99,23 +57,13 @@ TEST_CASE("the gradients of a loop whose body is elsewhere are those of the loop
     Recurrent loop(-1, device);
     Session session =
         Session::local(loop.graph, {.threads = 2, .cpu_devices = 2, .shadow_devices = 1});
-    check_recurrent(session, loop);
+    check_written_out(session, loop, {0, 1, 4});
   }
-  LocalCluster cluster({"/job:worker/task:0", "/job:worker/task:1"});
-  Recurrent loop(-1, "/job:worker/task:1");
-  Session session = cluster.connect(loop.graph);
-  check_recurrent(session, loop);
+  check_written_out_remotely<Recurrent>({0, 1, 4});
 }
 
 TEST_CASE("the gradients of a loop agree with central differences") {
-  Recurrent loop(-1);
-  Session session = Session::local(loop.graph, {.threads = 1});
-  const std::vector<Tensor> at = point();
-  std::vector<Tensor> got = loop.run(session, 5, at);
-  got.erase(got.begin());  // the loss
-  check_slopes(
-      [&](const std::vector<Tensor>& x) { return loop.run(session, 5, x)[0].item<double>(); }, at,
-      got);
+  check_network_slopes<Recurrent>();
 }
 
 TEST_CASE("gradients pass through conds in loops, loops in loops, and loops in conds") {
