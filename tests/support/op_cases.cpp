@@ -63,11 +63,15 @@ Tensor vector(std::initializer_list<double> list) {
   return Tensor::of<double>(list, Shape{static_cast<int64_t>(list.size())});
 }
 
-Tensor matrix(std::initializer_list<std::initializer_list<double>> rows) {
+Tensor in_rows(const Shape& shape, std::initializer_list<std::initializer_list<double>> rows) {
   std::vector<double> all;
   for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
+  return from_doubles(all, DType::f64, shape);
+}
+
+Tensor matrix(std::initializer_list<std::initializer_list<double>> rows) {
   const int64_t n = rows.size() ? static_cast<int64_t>(rows.begin()->size()) : 0;
-  return from_doubles(all, DType::f64, Shape{static_cast<int64_t>(rows.size()), n});
+  return in_rows({static_cast<int64_t>(rows.size()), n}, rows);
 }
 
 Tensor values(const Shape& shape, std::initializer_list<double> list) {

@@ -34,6 +34,8 @@ Tensor scalar(double value);
 Tensor vector(std::initializer_list<double> values);
 Tensor matrix(std::initializer_list<std::initializer_list<double>> rows);
 Tensor values(const Shape& shape, std::initializer_list<double> values);
+// The same, with a list for each row of the last dimension or dimensions.
+Tensor in_rows(const Shape& shape, std::initializer_list<std::initializer_list<double>> rows);
 Tensor zeros(const Shape& shape, DType dtype = DType::f64);
 Tensor full(const Shape& shape, double value);
 Tensor iota(const Shape& shape, double first = 0,

@@ -56,4 +56,12 @@ inline void check_close(const Tensor& got, const Shape& shape, const std::vector
   }
 }
 
+// The same, with a list for each row of the last dimension.
+inline void check_rows(const Tensor& got, const Shape& shape,
+                       const std::vector<std::vector<double>>& wanted, double tolerance = 1e-12) {
+  std::vector<double> all;
+  for (const auto& row : wanted) all.insert(all.end(), row.begin(), row.end());
+  check_close(got, shape, all, tolerance);
+}
+
 }  // namespace troupe
