@@ -1,4 +1,4 @@
-// Reshape.
+// Reshape and ReshapeLike.
 #include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
@@ -32,7 +32,22 @@ OpCases cases() {
           Refused({zeros({0})}, "do not fit into [0, -1]", {{"shape", Shape{0, -1}}}),
       });
 }
-const ListedCases listed(cases);
+
+OpCases like_cases() {
+  return table_of(
+      "ReshapeLike",
+      {
+          Case("a matrix", {matrix({{1, 2, 3}, {4, 5, 6}}), zeros({3, 2})},
+               {matrix({{1, 2}, {3, 4}, {5, 6}})}),
+          Case("size one", {vector({1}), scalar(5)}, {scalar(1)}),
+          Case("empty", {zeros({0, 3}), zeros({0})}, {zeros({0})}),
+      },
+      {
+          Refused({zeros({2, 3}), zeros({4})}, "the 6 elements of [2, 3] do not fit into [4]"),
+          Refused({zeros({2}), i32(zeros({2}))}, "inputs must have one dtype"),
+      });
+}
+const ListedCases listed(cases), listed_like(like_cases);
 
 }  // namespace
 
@@ -44,5 +59,7 @@ TEST_CASE("reshape copies nothing") {
   const Tensor value = f32(iota({2, 3}));
   CHECK(evaluate(reshape(x, {3, 2}), {{x, value}}).raw() == value.raw());
 }
+
+TEST_CASE("ReshapeLike takes the shape of another value") { check(like_cases()); }
 
 }  // namespace troupe

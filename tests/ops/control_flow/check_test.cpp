@@ -1,4 +1,4 @@
-// Check: passes its first input on where the second one is true.
+// Check passes its first input on where the second one is true, CheckFinite finite values.
 #include "troupe/ops/control_flow.hpp"
 
 #include <doctest/doctest.h>
@@ -26,7 +26,20 @@ OpCases cases() {
                            "wants a bool condition, got f32; compare it with something"),
                    Refused({scalar(1)}, "wants 2 inputs (x, condition), got 1")});
 }
-const ListedCases listed(cases);
+
+OpCases finite_cases() {
+  return table_of(
+      "CheckFinite",
+      {Case("finite", {matrix({{1, -2}, {0, 1e30}})}, {matrix({{1, -2}, {0, 1e30}})}).rough(),
+       Case("size one", {scalar(2)}, {scalar(2)}),
+       Case("the greatest numbers",
+            {vector({3.4028234663852886e38, -3.4028234663852886e38, 1e-45})},
+            {vector({3.4028234663852886e38, -3.4028234663852886e38, 1e-45})})
+           .rough(),
+       Case("empty", {zeros({0})}, {zeros({0})})},
+      {Refused({i32(vector({1}))}, "has no kernel for i32; cast to one of f32, f64")});
+}
+const ListedCases listed(cases), listed_finite(finite_cases);
 
 std::string failure(const std::function<void()>& run) {
   try {
@@ -67,6 +80,24 @@ TEST_CASE("what comes after a Check that did not hold does not run") {
   const Output one = check(x, greater(reduce_sum(x), fill(graph, {}, 3)), "the sum is large");
   CHECK(failure([&] { evaluate(one); }).find("1 of 1 element does not hold, the first is at []") !=
         std::string::npos);
+}
+
+TEST_CASE("CheckFinite passes finite numbers on") { check(finite_cases()); }
+
+TEST_CASE("CheckFinite says what is not finite, how much of it, and where") {
+  for (DType dtype : {DType::f32, DType::f64}) {
+    Graph graph;
+    const Output y = check_finite(
+        constant(graph, converted(values({2, 3}, {1, 2, 3, 4, NAN, -INFINITY}), dtype)),
+        "the loss");
+    const std::string text = failure([&] { evaluate(y, {}, {.step = 12}); });
+    CAPTURE(text);
+    CHECK(text.find("CheckFinite node CheckFinite made at ") == 0);
+    CHECK(text.find("the loss: 2 of 6 elements are not finite, the first is nan at [1, 1] in "
+                    "step 12") != text.npos);
+    // Outside a training there is no step to name.
+    CHECK_THROWS_WITH_AS(evaluate(y), doctest::Contains("nan at [1, 1]; try"), Error);
+  }
 }
 
 }  // namespace troupe
