@@ -3,9 +3,6 @@
 
 #include <functional>
 
-#include "ops/check/op_check.hpp"
-#include "tests/support/central_differences.hpp"
-#include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/engine/small_network.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
