@@ -63,6 +63,7 @@ troupe_room(actors/observe SEES devices/memory graph LIBRARIES nlohmann spdlog)
 troupe_room(actors/async SEES net/wire LIBRARIES CAF spdlog)
 troupe_room(actors/engine/program SEES placement devices graph)
 troupe_room(actors/engine SEES actors/engine/program actors/async actors/observe placement devices devices/memory devices/threads
+    graph/base
   LIBRARIES CAF spdlog)
 troupe_room(actors/cluster SEES actors/engine actors/async actors/observe net/mesh net/caf net/link net/wire placement
     devices devices/threads graph

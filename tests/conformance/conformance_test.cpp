@@ -78,21 +78,21 @@ TEST_CASE("docs/conformance.md says what the runner found") {
 
 TEST_CASE("A value that differs, and one of another type, are told from what is expected") {
   const Tensor want = Tensor::of<float>({1, 0, NAN, INFINITY}, {4});
-  CHECK(difference(Tensor::of<float>({1.0009f, 9e-8f, NAN, INFINITY}, {4}), want) == "");
-  CHECK(difference(Tensor::of<float>({1.0011f, 0, NAN, INFINITY}, {4}), want) ==
+  CHECK(onnx_difference(Tensor::of<float>({1.0009f, 9e-8f, NAN, INFINITY}, {4}), want) == "");
+  CHECK(onnx_difference(Tensor::of<float>({1.0011f, 0, NAN, INFINITY}, {4}), want) ==
         "1 of 4 elements differ; element 0 is 1.0011, not 1");
-  CHECK(difference(Tensor::of<float>({1, 2e-7f, 0, 1}, {4}), want) ==
+  CHECK(onnx_difference(Tensor::of<float>({1, 2e-7f, 0, 1}, {4}), want) ==
         "3 of 4 elements differ; element 1 is 2e-07, not 0");
-  CHECK(difference(Tensor::of<float>({1, 0, NAN, -INFINITY}, {4}), want) != "");
-  CHECK(difference(Tensor::of<double>({1}, {1}), want) == "it is f64[1], not f32[4]");
-  CHECK(difference(Tensor::of<int64_t>({1000}, {1}), Tensor::of<int64_t>({1001}, {1})) ==
+  CHECK(onnx_difference(Tensor::of<float>({1, 0, NAN, -INFINITY}, {4}), want) != "");
+  CHECK(onnx_difference(Tensor::of<double>({1}, {1}), want) == "it is f64[1], not f32[4]");
+  CHECK(onnx_difference(Tensor::of<int64_t>({1000}, {1}), Tensor::of<int64_t>({1001}, {1})) ==
         "1 of 1 elements differ; element 0 is 1000, not 1001");
-  CHECK(difference(Tensor::of<int8_t>({65}, {1}), Tensor::of<int8_t>({66}, {1})) ==
+  CHECK(onnx_difference(Tensor::of<int8_t>({65}, {1}), Tensor::of<int8_t>({66}, {1})) ==
         "1 of 1 elements differ; element 0 is 65, not 66");
   const auto half = [](float x) { return Tensor::of<Float16>({Float16(x)}, {1}); };
-  CHECK(difference(half(NAN), half(NAN)) == "");
-  CHECK(difference(half(1000), half(1001)) == "");
-  CHECK(difference(half(1.5f), half(2)) == "1 of 1 elements differ; element 0 is 1.5, not 2");
+  CHECK(onnx_difference(half(NAN), half(NAN)) == "");
+  CHECK(onnx_difference(half(1000), half(1001)) == "");
+  CHECK(onnx_difference(half(1.5f), half(2)) == "1 of 1 elements differ; element 0 is 1.5, not 2");
 }
 
 TEST_CASE("A regression, a case that passes unexpectedly and one that is gone are surprises") {

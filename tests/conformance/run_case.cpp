@@ -67,7 +67,7 @@ const char* to_string(Outcome outcome) {
                                       : "not covered";
 }
 
-std::string difference(const Tensor& got, const Tensor& want, double rtol, double atol) {
+std::string onnx_difference(const Tensor& got, const Tensor& want, double rtol, double atol) {
   if (got.dtype() != want.dtype() || got.shape() != want.shape())
     return detail::concat("it is ", TensorType{got.dtype(), got.shape()}, ", not ",
                           TensorType{want.dtype(), want.shape()});
@@ -116,7 +116,7 @@ std::string CaseRunner::check_set(const onnx::Model& model, const std::string& s
   const auto wanted = read_tensors(set, "output", model.graph().output());
   const auto got = run_model(model, inputs);
   for (size_t i = 0; i < wanted.size(); ++i)
-    if (const std::string text = difference(got[i], wanted[i]); !text.empty())
+    if (const std::string text = onnx_difference(got[i], wanted[i]); !text.empty())
       return detail::concat("output ", i, ": ", text);
   return "";
 }

@@ -38,7 +38,7 @@ class CaseRunner {
 
 // The rule of ONNX's own runner: |got - want| <= atol + rtol * |want|; integers and bool must be
 // equal; NaN equals NaN. Returns the difference, or "".
-std::string difference(const Tensor& got, const Tensor& want, double rtol = 1e-3,
-                       double atol = 1e-7);
+std::string onnx_difference(const Tensor& got, const Tensor& want, double rtol = 1e-3,
+                            double atol = 1e-7);
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 #include <future>
 
 #include "actors/async/messages.hpp"
+#include "actors/async/step_messages.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "troupe/ops.hpp"
 

@@ -201,13 +201,14 @@ TEST_CASE("a node that a pass has absorbed is refused, and before the call is pr
   replaced(folded.name(), "fold_constants", Tensor::of<float>({10, 20}, {2}));
 }
 
-TEST_CASE("a loss that was joined with its gradient is replaced under steps of two threads") {
+TEST_CASE(
+    "a loss is replaced under steps of two threads, and one joined with its gradient is not") {
   Graph g;
   const Output x = placeholder(g, DType::f32, {2, 3}, "x");
   const Output labels = constant(g, Tensor::of<int64_t>({0, 2}, {2}));
   const Output losses = softmax_cross_entropy(x, labels), loss = reduce_sum(losses);
   const Output dx = gradients({loss}, {x})[0];
-  Session session = Session::local(g, {.threads = 2});
+  Session session = Session::local(g, {.threads = 2, .passes = false});
   const Callable step = session.prepare({loss, dx}, {x});
   const Tensor value = Tensor::of<float>({1, 2, 3, 4, 5, 6}, {2, 3});
   const std::vector<Tensor> first = step({value});
@@ -228,6 +229,13 @@ TEST_CASE("a loss that was joined with its gradient is replaced under steps of t
         ++steps;
       }
     });
+  {
+    Session with_passes = Session::local(g, {.threads = 1});
+    const Callable joined = with_passes.prepare({loss, dx}, {x});
+    const Refusal refused = refusal_of([&] { with_passes.become(losses.name(), sevens); });
+    has(refused.text, "the pass join has left out the SoftmaxCrossEntropy node");
+    CHECK(joined({value})[0].item<float>() == first[0].item<float>());
+  }
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (int i = 0; i < 300 || (steps < 1'000 && std::chrono::steady_clock::now() < until); ++i) {
     CHECK(session.become(losses.name(), sevens) == 1);
