@@ -1,5 +1,7 @@
-// The behaviour of the device actor.
+// The behaviour of the device actor; the devices of a process.
 #include "actors/cluster/device_actor.hpp"
+
+#include "troupe/device.hpp"
 
 namespace troupe {
 namespace {
@@ -21,6 +23,40 @@ DeviceActor::behavior_type run_device(DeviceActor::stateful_pointer<DeviceActorS
 
 DeviceActor spawn_device(caf::actor_system& system, Device& device) {
   return system.spawn(run_device, &device);
+}
+
+LocalDevices::LocalDevices(const std::string& task, const ProcessOptions& options) {
+  const auto name = [&](const char* kind, int i) {
+    return detail::concat(task, "/device:", kind, ":", i);
+  };
+  for (int i = 0; i < options.cpu_devices; ++i)
+    devices_.push_back(make_cpu_device(name("cpu", i), options.memory_budget_bytes));
+  for (int i = 0; i < options.shadow_devices; ++i)
+    devices_.push_back(make_shadow_device(name("shadow", i), options.memory_budget_bytes));
+  if (options.cuda)
+    for (int i = 0; i < cuda_device_count(); ++i)
+      devices_.push_back(make_cuda_device(name("cuda", i), i, options.memory_budget_bytes));
+}
+
+Device* LocalDevices::find(const std::string& name) const {
+  for (const auto& device : devices_)
+    if (device->name() == name) return device.get();
+  return nullptr;
+}
+
+caf::actor LocalDevices::actor_of(const std::string& name) const {
+  for (size_t i = 0; i < actors_.size(); ++i)
+    if (devices_[i]->name() == name) return caf::actor_cast<caf::actor>(actors_[i]);
+  return {};
+}
+
+std::vector<caf::actor> LocalDevices::begin(caf::actor_system& system) {
+  std::vector<caf::actor> out;
+  for (const auto& device : devices_) {
+    actors_.push_back(spawn_device(system, *device));
+    out.push_back(caf::actor_cast<caf::actor>(actors_.back()));
+  }
+  return out;
 }
 
 }  // namespace troupe

@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kOpActorTimeout{30};
 
 Installation::Installation(Process& process, uint64_t session, uint32_t executable)
     : process_(process),
-      firing_(process),
+      firing_(process.occupants()),
       session_(session),
       executable_(executable),
       resources_(process.resources().of(session)) {}
@@ -35,9 +35,9 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     host.device = process.device(partition.device);
     TROUPE_CHECK(host.device, "device ", partition.device, " is not one of ", process.task());
     host.tracer = &process.tracer();
-    host.lanes = process.lanes();
-    host.op_lanes = &process.op_lanes();
-    host.cores = process.cores();
+    host.lanes = process.lanes().count();
+    host.op_lanes = &process.lanes().op_lanes();
+    host.cores = process.lanes().cores();
     host.costs = costs;
     host.edge_memory = [&process](const Edge& edge) {
       Device* to = process.device(edge.destination);

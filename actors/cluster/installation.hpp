@@ -60,7 +60,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
   Installation(Process& process, uint64_t session, uint32_t executable);
 
   Process& process_;
-  const Process::Firing firing_;  // destroyed last
+  const Occupants::Firing firing_;  // destroyed last
   const uint64_t session_;
   const uint32_t executable_;
   const std::shared_ptr<Resources> resources_;

@@ -269,7 +269,7 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
       [self](const LinkLost& m) { self->state.link_lost(m); },
       [self](const FindService& m) -> caf::result<caf::actor> {
         caf::actor found = self->state.process->services().actor(m.name);
-        if (!found) found = self->state.process->device_actor(m.name);
+        if (!found) found = self->state.process->local_devices().actor_of(m.name);
         if (!found)
           return to_caf(Errc::bad_configuration,
                         self->state.process->task() + " offers no service " + m.name);

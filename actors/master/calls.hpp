@@ -49,7 +49,7 @@ class Calls {
   // Grows whenever a call becomes ready or stops being ready: until then a Standing stays valid.
   // Any thread; takes no lock.
   uint64_t changes() const { return installer_.changes(); }
-  std::string missing_tasks(int64_t call) const;  // those that are not up, separated by commas
+  std::string missing_tasks(int64_t call) const;  // the tasks that are not up, by commas
   std::string broken_text(int64_t call) const;    // the reason of the last reinstallation
 
   void member_up(const Member& member);

@@ -76,7 +76,7 @@ class LocalRuns {
  private:
   // A step that a caller's thread fires.
   struct Fired {
-    int64_t run = -1, call = -1;  // for those in fired_; guarded by the table's mutex
+    int64_t run = -1, call = -1;  // for those in fired_; guarded by LocalRuns::mutex_
     mutable std::mutex mutex;     // guards the rest
     Step* step = nullptr;         // null before it begins and after it ends
     StepResult stopped;           // set if it was interrupted before it began

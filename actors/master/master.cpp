@@ -120,7 +120,7 @@ void Master::take_back_parts() {
   struct Open {
     std::mutex mutex;                          // guards the rest
     size_t unanswered = 0;                     // tasks
-    std::map<std::string, std::string> tasks;  // those that have not dropped their parts, and why
+    std::map<std::string, std::string> tasks;  // tasks that have not dropped their parts, and why
     std::condition_variable changed;
   };
   auto open = std::make_shared<Open>();

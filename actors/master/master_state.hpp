@@ -40,7 +40,7 @@ struct ExecutableState {
   uint32_t executable = 0;                    // its present installation
   std::vector<std::string> fetches, feeds;    // "node:index"
   std::map<int32_t, std::string> placement;   // node id -> device
-  std::vector<ExecutableEdge> edges;          // those between tasks
+  std::vector<ExecutableEdge> edges;          // the edges between tasks
   std::map<std::string, InstallPhase> tasks;  // includes the client's own task
   std::map<int32_t, uint64_t> receivers;      // edge -> receiving op actor
   std::string error;                          // why it cannot be installed; empty otherwise

@@ -232,6 +232,7 @@ Session::~Session() = default;
 Session SessionState::local(Graph& graph, ProcessOptions options, caf::actor_system* system) {
   auto state = std::make_unique<SessionState>();
   const int shards = options.parameter_shards;
+  if (!options.ops) options.ops = graph.shared_registry();
   state->process = system
                        ? std::make_unique<Process>("/job:local/task:0", std::move(options), *system)
                        : std::make_unique<Process>("/job:local/task:0", std::move(options));

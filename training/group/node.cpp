@@ -96,6 +96,10 @@ class MissingWord {
   Clock::time_point next_ = begin_ + kWaitingWord;
 };
 
+std::shared_ptr<const Registry> ops_of(const NodeOptions& options) {
+  return options.process.ops ? options.process.ops : builtin_ops();
+}
+
 }  // namespace
 
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
@@ -114,10 +118,13 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   seams.net = make_net_thread();
   NetThread& net = *seams.net;  // the process keeps it until it has stopped
   Ending ending;
-  Process process(name, Process::draw_incarnation(), options.process, cluster, std::move(seams));
-  process.on_failure = [&](const std::string& reason) {
+  cluster.on_failure = [&](const std::string& reason) {
     ending.tell(Errc::internal, name + " lost its agent: " + reason);
   };
+  ProcessOptions process_options = options.process;
+  process_options.ops = ops_of(options);
+  Process process(name, Process::draw_incarnation(), std::move(process_options), cluster,
+                  std::move(seams));
   NodeListener listener(process, ending);
   // Stops the process first on every way out: it calls objects of this function.
   struct StopFirst {
@@ -145,7 +152,7 @@ int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
   request.cluster = options.cluster;
   request.job = options.job;
   request.seeds = options.seeds;
-  const auto ops = options.process.ops ? options.process.ops : builtin_ops();
+  const auto ops = ops_of(options);
   request.fingerprint = ops->fingerprint();
   request.ops = own_ops(*ops);
   request.timeout = timeout;

@@ -163,7 +163,7 @@ caf::actor spawn_shard(Process& process, std::shared_ptr<DiskThread> disk, const
   spec.rule = static_cast<Aggregation>(order.rule);
   spec.replicas = replicas_at(order.replicas, 0);
   for (const SliceSpec& slice : order.slices) spec.slices.push_back(from_spec(slice));
-  spec.lanes = &process.op_lanes();
+  spec.lanes = &process.lanes().op_lanes();
   const auto* const memory = dynamic_cast<const PoolMemory*>(&process.cpu().memory());
   if (memory) spec.pool = memory->owner();
   Shard checked(spec);  // a bad spec is told to the sender before there is an actor

@@ -16,7 +16,7 @@ class LocalCluster {
   // `tasks`: "/job:worker/task:0" and so on. `threads`: of each. `ops`: all that its
   // graphs may use; left out: the builtin ones.
   explicit LocalCluster(const std::vector<std::string>& tasks, int threads = 1,
-                        std::shared_ptr<const Registry> ops = {})
+                        std::shared_ptr<const Registry> ops = builtin_ops())
       : tasks_(tasks), threads_(threads), ops_(std::move(ops)) {
     for (size_t n = 0; n < tasks.size(); ++n) {
       nodes_.push_back(std::make_unique<Node>());

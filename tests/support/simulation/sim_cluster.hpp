@@ -141,6 +141,7 @@ class SimCluster {
     ProcessOptions options;
     options.threads = 1;
     options.cuda = false;
+    options.ops = builtin_ops();
     troupe::ClusterOptions cluster;
     cluster.listen = address(peer.index);
     for (int i = 0; i < kPs + kWorkers; ++i)

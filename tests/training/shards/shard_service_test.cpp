@@ -105,7 +105,7 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
   constexpr std::chrono::seconds kSoon{20};
   {
     const TrainingServices services({.disk = &disk});
-    Process process("/job:ps/task:0", 1, {.services = &services}, {});
+    Process process("/job:ps/task:0", 1, {.ops = builtin_ops(), .services = &services}, {});
     const caf::actor service = process.services().actor("shards");
     caf::scoped_actor session(process.system());
     use_shard(session, service);
@@ -231,7 +231,7 @@ TEST_CASE("a shard dies of what is thrown in a call as of what is thrown in a me
   const TrainingServices services({.on_shard = [](Shard& shard) {
     shard.set_applied_log([](const Shard::Applied&) { throw Error(Errc::internal, "told to"); });
   }});
-  Process process("/job:ps/task:0", 1, {.services = &services}, {});
+  Process process("/job:ps/task:0", 1, {.ops = builtin_ops(), .services = &services}, {});
   {
     ServingShard shard(process);
     shard.sent({.slice = 0, .replica = 0, .epoch = 1});
@@ -319,7 +319,7 @@ TEST_CASE("first values count when they have come whole and in order") {
 
 TEST_CASE("a process forgets actors that have ended") {
   Process process("/job:local/task:0", {});
-  const size_t before = process.tracked();
+  const size_t before = process.occupants().actors();
   {
     caf::scoped_actor self(process.system());
     for (int i = 0; i < 100; ++i) {
@@ -329,7 +329,7 @@ TEST_CASE("a process forgets actors that have ended") {
       self->wait_for(actor);
     }
   }
-  CHECK(process.tracked() <= before + 1);
+  CHECK(process.occupants().actors() <= before + 1);
   process.stop();
 }
 
