@@ -452,19 +452,26 @@ MemoryStats PoolMemory::stats() const {
   return stats;
 }
 
+void PoolMemory::count_cache(const std::atomic<int64_t>& bytes) {
+  std::lock_guard guard(mutex_);
+  cached_bytes_.push_back(&bytes);
+}
+
+void PoolMemory::forget_cache(const std::atomic<int64_t>& bytes) noexcept {
+  std::lock_guard guard(mutex_);
+  // Search from the end: of nested calls, the one that begins last ends first.
+  const auto at = std::find(cached_bytes_.rbegin(), cached_bytes_.rend(), &bytes);
+  *at = cached_bytes_.back();
+  cached_bytes_.pop_back();
+}
+
 PoolCache::PoolCache(PoolMemory& pool) : pool_(pool), owner_(pool.owner()) {
-  std::lock_guard guard(pool_.mutex_);
-  pool_.cached_bytes_.push_back(&cached_bytes_);
+  pool_.count_cache(cached_bytes_);
 }
 
 PoolCache::~PoolCache() {
   flush();
-  std::lock_guard guard(pool_.mutex_);
-  // Search from the end: of nested calls, the one that begins last ends first.
-  std::vector<const std::atomic<int64_t>*>& all = pool_.cached_bytes_;
-  const auto mine = std::find(all.rbegin(), all.rend(), &cached_bytes_);
-  *mine = all.back();
-  all.pop_back();
+  pool_.forget_cache(cached_bytes_);
 }
 
 void PoolCache::flush() noexcept {

@@ -68,8 +68,11 @@ class PoolMemory final : public Memory {
   // The value of the `owner` field of its buffers.
   BufferOwner* owner() const;
 
+  // Counts the bytes of a PoolCache as free while it lives: its constructor and destructor call.
+  void count_cache(const std::atomic<int64_t>& bytes);
+  void forget_cache(const std::atomic<int64_t>& bytes) noexcept;
+
  private:
-  friend class PoolCache;
   class Core;
   Core* const core_;
   mutable std::mutex mutex_;                               // guards the next

@@ -270,7 +270,7 @@ TEST_CASE("a trace has the most memory of each step, between its samples as well
   CHECK(most[0] < 8);
   CHECK(most[1] >= 0.4);
   CHECK(most[1] < 1);
-  CHECK(session.device_states()[0].peak_bytes >= 16'000'000);  // what was before is not forgotten
+  CHECK(session.device_states()[0].peak_bytes >= 16'000'000);  // earlier peaks count
 }
 
 }  // namespace troupe

@@ -66,14 +66,14 @@ struct LaterRig : ExecutorRig {
 // edge 0. Edges may be named by what they carry: tests deliver by hand what the other executor
 // would send, and do not run it.
 struct ReceiveRig : ExecutorRig {
-  Output x = input(), sent, y;
+  Output x = input(), y;
   int32_t edge = -1;
   uint32_t receiver = 0;
   ReceiveRig() {
-    {
+    const Output sent = [&] {
       const auto scope = on(kOther);
-      sent = op("AddOne", {x}, "sent");
-    }
+      return op("AddOne", {x}, "sent");
+    }();
     y = op("Mul", {sent, x});
     build({y}, {x});
     edge = client().receivers().begin()->first;

@@ -33,6 +33,59 @@ inline Tensor ints(std::initializer_list<int32_t> values) {
   return Tensor::of<int32_t>(values, Shape{static_cast<int64_t>(values.size())});
 }
 
+// Lines for a person, and op actors that were made anew, as executors report them from any thread.
+class Notices {
+ public:
+  void warn(const std::string& line) {
+    std::lock_guard lock(mutex_);
+    warnings_.push_back(line);
+  }
+  void replaced(caf::actor_id actor) {
+    std::lock_guard lock(mutex_);
+    replaced_.push_back(actor);
+  }
+  std::vector<std::string> warnings() const {
+    std::lock_guard lock(mutex_);
+    return warnings_;
+  }
+  std::vector<caf::actor_id> replaced() const {
+    std::lock_guard lock(mutex_);
+    return replaced_;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards the next two
+  std::vector<std::string> warnings_;
+  std::vector<caf::actor_id> replaced_;
+};
+
+// The actor system and the devices of one process.
+class Machine {
+ public:
+  Machine(int lanes, std::initializer_list<const char*> cpus, const char* shadow) : lanes_(lanes) {
+    config_.load<LaneScheduler>();
+    config_.set("scheduler.max-threads", static_cast<size_t>(lanes));
+    system_ = std::make_unique<caf::actor_system>(config_);
+    for (const char* name : cpus) devices_[name] = make_cpu_device(name, 1 << 26);
+    devices_[shadow] = make_shadow_device(shadow, 1 << 26);
+  }
+  ~Machine() { system_.reset(); }  // joins the lanes
+  int lanes() const { return lanes_; }
+  caf::actor_system& system() { return *system_; }
+  Device& device(const std::string& name) { return *devices_.at(name); }
+  int64_t used_bytes() {
+    int64_t out = 0;
+    for (const auto& [name, device] : devices_) out += device->memory().stats().used_bytes;
+    return out;
+  }
+
+ private:
+  const int lanes_;
+  caf::actor_system_config config_;
+  std::unique_ptr<caf::actor_system> system_;
+  std::map<std::string, std::unique_ptr<Device>> devices_;
+};
+
 class ExecutorRig {
  public:
   static constexpr const char* kClient = "/job:a/task:0/device:cpu:0";
@@ -41,13 +94,8 @@ class ExecutorRig {
   static constexpr uint64_t kSession = 7;
   static constexpr uint32_t kExecutable = 3;
 
-  explicit ExecutorRig(int lanes = 1) : lanes_(lanes) {
+  explicit ExecutorRig(int lanes = 1) : machine_(lanes, {kClient, kOther}, kShadow) {
     knobs_now = std::make_unique<Knobs>();
-    config_.load<LaneScheduler>();
-    config_.set("scheduler.max-threads", static_cast<size_t>(lanes));
-    system_ = std::make_unique<caf::actor_system>(config_);
-    for (const char* name : {kClient, kOther}) devices_[name] = make_cpu_device(name, 1 << 26);
-    devices_[kShadow] = make_shadow_device(kShadow, 1 << 26);
   }
   ~ExecutorRig() {
     {
@@ -55,7 +103,6 @@ class ExecutorRig {
       knobs().later.clear();  // they may hold steps
     }
     executors.clear();
-    system_.reset();  // joins the lanes
   }
 
   Output input(std::string_view name = "x", Shape shape = {2}) {
@@ -82,20 +129,14 @@ class ExecutorRig {
       device_of[id] = graph.node(id).device.empty() ? kClient : graph.node(id).device;
     for (Partition& part : partition(graph, fetches, feeds, device_of, kClient)) {
       ExecutorHost host;
-      host.system = system_.get();
-      host.device = devices_.at(part.device).get();
+      host.system = &system();
+      host.device = &device(part.device);
       host.tracer = &tracer;
-      host.lanes = lanes_;
-      host.edge_memory = [this](const Edge& edge) {
-        return devices_.at(edge.destination)->staging();
-      };
-      host.warn = [this](const std::string& line) {
-        std::lock_guard lock(warnings_mutex_);
-        warnings_.push_back(line);
-      };
+      host.lanes = machine_.lanes();
+      host.edge_memory = [this](const Edge& edge) { return device(edge.destination).staging(); };
+      host.warn = [this](const std::string& line) { notices_.warn(line); };
       host.replaced = [this](const caf::strong_actor_ptr& actor) {
-        std::lock_guard lock(warnings_mutex_);
-        replaced_.push_back(actor->id());
+        notices_.replaced(actor->id());
       };
       const std::shared_ptr<const Graph> shared(alive_, &graph);
       executors.push_back(
@@ -109,13 +150,9 @@ class ExecutorRig {
 
   PartitionExecutor& client() { return *executors.at(0); }
   PartitionExecutor& executor(size_t i) { return *executors.at(i); }
-  Device& device(const char* name) { return *devices_.at(name); }
-  int64_t used_bytes() {
-    int64_t out = 0;
-    for (const auto& [name, device] : devices_) out += device->memory().stats().used_bytes;
-    return out;
-  }
-  caf::actor_system& system() { return *system_; }
+  Device& device(const std::string& name) { return machine_.device(name); }
+  int64_t used_bytes() { return machine_.used_bytes(); }
+  caf::actor_system& system() { return machine_.system(); }
 
   static Deliver deliver(int64_t run, int32_t edge, Tensor value) {
     Deliver message;
@@ -216,41 +253,30 @@ class ExecutorRig {
     for (size_t i = 0; i < got.size(); ++i)
       CHECK_MESSAGE(same_bits(got[i], want[i]), "fetch ", i, ": ", got[i], " is not ", want[i]);
   }
-  std::vector<std::string> warnings() {
-    std::lock_guard lock(warnings_mutex_);
-    return warnings_;
-  }
-  std::vector<caf::actor_id> replaced() {
-    std::lock_guard lock(warnings_mutex_);
-    return replaced_;
-  }
+  std::vector<std::string> warnings() const { return notices_.warnings(); }
+  std::vector<caf::actor_id> replaced() const { return notices_.replaced(); }
 
   Graph graph{engine_ops()};
   std::vector<Output> fetches, feeds;
   StepResult last;
   int64_t next_run = 1;
   Tracer tracer{"rig", 1};
-  bool repeats = false;  // what goes from executor to executor comes twice; set before build()
+  bool repeats = false;  // each value between executors comes twice; set before build()
 
  private:
   // Hands on what it gets, twice.
   OpHandle repeating(const OpHandle& receiver) {
     return caf::actor_cast<OpHandle>(
-        system_->spawn([receiver](caf::event_based_actor*) -> caf::behavior {
+        system().spawn([receiver](caf::event_based_actor*) -> caf::behavior {
           return {[receiver](const Deliver& message) {
             for (int i = 0; i < 2; ++i) caf::anon_send(receiver, message);
           }};
         }));
   }
 
-  const int lanes_;
-  const std::shared_ptr<void> alive_ = std::make_shared<int>(0);  // what shares the graph
-  std::mutex warnings_mutex_;                                     // guards the next two
-  std::vector<std::string> warnings_;
-  std::vector<caf::actor_id> replaced_;
-  caf::actor_system_config config_;
-  std::unique_ptr<caf::actor_system> system_;
-  std::map<std::string, std::unique_ptr<Device>> devices_;
+  const std::shared_ptr<void> alive_ = std::make_shared<int>(0);  // shares the graph
+  Notices notices_;
+  Machine machine_;
 
  public:
   std::vector<std::shared_ptr<PartitionExecutor>> executors;  // the client's first
