@@ -114,7 +114,7 @@ class PartitionExecutor : public std::enable_shared_from_this<PartitionExecutor>
   // Throws: as with_op(), if the node fires here and `op` does not fit.
   void check(const std::string& node, const std::shared_ptr<const Op>& op) const;
   // For op actors. The code with another op for the node of that name; `here`: the op itself, else
-  // it is looked up. Throws: as with_op(), and Error(not_found) for an unknown op.
+  // it is looked up. Throws: as with_op(), and Error(invalid_argument) for an unknown op.
   OpCodePtr code_with(const NodeView& code, const std::string& node, const std::string& op,
                       const std::shared_ptr<const Op>& here) const;
   // Steps that begin from now on fire `next`, and those that run may. Returns the code that fires.

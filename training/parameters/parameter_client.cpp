@@ -273,6 +273,11 @@ void ParameterClient::end(const RequestPtr& request, Errc code, const std::strin
     }
     it = parts_.erase(it);
   }
+  answer(request, code, text, out);
+}
+
+void ParameterClient::answer(const RequestPtr& request, Errc code, const std::string& text,
+                             Replies& out) {
   if (!request->reply) return;
   Tensor value = code == Errc::ok && !request->sends() ? std::move(request->values) : Tensor{};
   request->values.reset();
@@ -315,7 +320,7 @@ void ParameterClient::on(Pulled m) {
         if (--request->open == 0) {
           const Failure failed = failure_of(  // reports lack of memory to the caller
               [&] { request->finish(route->second, make_); });
-          end(request, failed.code, failed.text, replies);
+          answer(request, failed.code, failed.text, replies);
         }
       }
     }
@@ -335,7 +340,7 @@ void ParameterClient::on(const Acknowledged& m) {
       end(request, m.code, m.text, replies);
     } else {
       parts_.erase(it);
-      if (--request->open == 0) end(request, Errc::ok, {}, replies);
+      if (--request->open == 0) answer(request, Errc::ok, {}, replies);
     }
   }
   run(replies);

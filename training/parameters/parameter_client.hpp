@@ -114,7 +114,9 @@ class ParameterClient final : public ParameterPort {
   Parts add_parts(const RequestPtr& request, Gradient gradient);
   void offer(Part& part) const;
   void trace(const Part& part, int64_t bytes) const;  // when the part is answered
+  // Drops the request's parts, and answers it. answer(): all parts have been answered.
   void end(const RequestPtr& request, Errc code, const std::string& text, Replies& out);
+  static void answer(const RequestPtr& request, Errc code, const std::string& text, Replies& out);
   static void run(Replies& replies) {
     for (Ended& r : replies) r.reply(r.code, std::move(r.text), std::move(r.value));
   }
