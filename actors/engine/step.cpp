@@ -66,8 +66,7 @@ void Step::drain(StepState& s, bool may_use_lanes) {
       } while (!stopped() && s.take_send(special));
       continue;
     }
-    s.bind(context_, node, node.leaves ? s.memory_of(i, node, own) : own)
-        .fire(context_.call);
+    s.bind(context_, node, node.leaves ? s.memory_of(i, node, own) : own).fire(context_.call);
     s.settle(i, false);
   }
 }
