@@ -57,6 +57,7 @@ class Compiler {
         options_(options),
         pass_through_(graph_, partition_, *options.device),
         label_(label_graph(program.graph)),
+        codes_(partition_.nodes.size()),
         preset_(partition_.nodes.size()) {
     tables_.push_back({&program});
     for (Program& body : program.bodies) tables_.push_back({&body});
@@ -109,6 +110,7 @@ class Compiler {
   const CompileOptions& options_;
   const PassThroughNodes pass_through_;
   const uint64_t label_;  // of the graph
+  OpCodes codes_;
   PartNumbers numbers_;
   std::vector<Table> tables_;                // of the whole partition, then by loop
   std::vector<std::vector<Tensor>> preset_;  // by part: values that are computed once
@@ -293,7 +295,7 @@ void Compiler::compile_receive(Program& program, uint32_t i, const PartNode& par
 void Compiler::compile_op(Program& program, uint32_t i, const PartNode& part) {
   const Node& graph_node = graph_.node(part.node);
   FiringNode& node = program.nodes.firing[i];
-  const auto code = std::make_shared<OpCode>(graph_node, kernel_of(graph_node));
+  const std::shared_ptr<OpCode> code = codes_.make(graph_node, kernel_of(graph_node));
   code->view.lanes = options_.op_lanes;
   code->view.label = label_ + static_cast<uint64_t>(part.node) * kLabelStep;
   program.nodes.codes[i] = code;

@@ -135,6 +135,33 @@ OpCode::OpCode(const NodeView& earlier, std::shared_ptr<const Op> new_op, const 
   view.label = earlier.label;
 }
 
+class OpCodes::Block {
+ public:
+  explicit Block(size_t most) : most_(most), codes_(std::allocator<OpCode>().allocate(most)) {}
+  ~Block() {
+    std::destroy_n(codes_, made_);
+    std::allocator<OpCode>().deallocate(codes_, most_);
+  }
+  Block(const Block&) = delete;
+  OpCode* make(const Node& node, const Kernel& kernel) {
+    TROUPE_CHECK(made_ < most_, "a block of ", most_, " codes is full");
+    OpCode* const code = std::construct_at(codes_ + made_, node, kernel);
+    ++made_;
+    return code;
+  }
+
+ private:
+  const size_t most_;
+  OpCode* const codes_;
+  size_t made_ = 0;
+};
+
+OpCodes::OpCodes(size_t most) : block_(std::make_shared<Block>(most)) {}
+
+std::shared_ptr<OpCode> OpCodes::make(const Node& node, const Kernel& kernel) {
+  return {block_, block_->make(node, kernel)};
+}
+
 OpCodePtr prepared_again(const OpCode& code) {
   return std::make_shared<OpCode>(code.view, code.op, *code.view.node, *code.view.kernel);
 }

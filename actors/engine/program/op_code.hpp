@@ -31,6 +31,18 @@ struct OpCode {
 };
 using OpCodePtr = std::shared_ptr<const OpCode>;
 
+// Makes the codes of a program in one block of memory, in the order in which they are asked for.
+// The block lives until the last of them has gone.
+class OpCodes {
+ public:
+  explicit OpCodes(size_t most);
+  std::shared_ptr<OpCode> make(const Node& node, const Kernel& kernel);
+
+ private:
+  class Block;
+  const std::shared_ptr<Block> block_;
+};
+
 // The same code, prepared again: for an op actor that was killed. Throws: as OpCode().
 OpCodePtr prepared_again(const OpCode& code);
 
