@@ -316,6 +316,14 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
     const int64_t number = p.sequence;
     const Ticket ticket{from, p.ticket};
     auto [parked, fresh] = sequence.parked.try_emplace(number);
+    if (!fresh && parked->second.push.step != p.step) {
+      // The replica gave up the parked push, and its number to this one.
+      refuse(std::exchange(parked->second.tickets, {}), PushRefusal::incarnation, Errc::stale,
+             detail::concat("sequence ", number, " of replica ", p.replica, " for ",
+                            describe(slice_), " is now that of step ", p.step),
+             out);
+      fresh = true;
+    }
     if (fresh)
       parked->second.push = std::move(p);
     else
@@ -361,7 +369,8 @@ bool HeldSlice::known(const Push& p, const Tickets& tickets, ShardActions& out) 
 void HeldSlice::ask_again(const Push& p, const Ticket& ticket, ShardActions& out) {
   Sequence& sequence = sequences_[p.replica];
   if (terms_.state == ShardState::serving && p.incarnation == sequence.incarnation) {
-    if (const auto parked = sequence.parked.find(p.sequence); parked != sequence.parked.end()) {
+    if (const auto parked = sequence.parked.find(p.sequence);
+        parked != sequence.parked.end() && parked->second.push.step == p.step) {
       ++terms_.counters.duplicate;
       return add(parked->second.tickets, ticket);
     }

@@ -94,6 +94,26 @@ TEST_CASE("pushes that arrive early are parked and applied in sequence; a wide g
 }
 
 TEST_CASE(
+    "a number that a replica gives to another push is that push's, also while one is parked") {
+  ShardScript s = ShardScript::serving(Aggregation::async, 1);
+  Push given_up = s.make_push(0, 1, vector_of({0, 1, 0, 0}));
+  CHECK(s.push(given_up).empty());
+  Push other = s.make_push(0, 2, vector_of({0, 0, 1, 0}));
+  other.sequence = given_up.sequence;
+  const auto refused = only<Acknowledged>(s.push(other));
+  CHECK(refused.ticket == given_up.ticket);
+  CHECK(refused.code == Errc::stale);
+  CHECK(refused.text == "sequence 1 of replica 0 for w is now that of step 2");
+  CHECK(s.push(other).empty());  // sent again
+  const ShardActions& out = s.push(0, 0, vector_of({1, 0, 0, 0}));
+  REQUIRE(out.size() == 2);
+  CHECK(std::get<Acknowledged>(out[1].message).ticket == other.ticket);
+  CHECK(std::get<Acknowledged>(out[1].message).version == 2);
+  CHECK(s.shard.counters().held == 0);
+  CHECK(s.refused(PushRefusal::incarnation) == 1);
+}
+
+TEST_CASE(
     "an asynchronous push is applied once, however often and in whatever incarnation it comes") {
   ShardScript s = ShardScript::serving(Aggregation::async, 2);
   const Push push = s.make_push(0, 0, vector_of({1, 0, 0, 0}));
