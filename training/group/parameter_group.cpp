@@ -421,10 +421,8 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
   shards_.ask_all(all, begin, [this, all, start, done](Errc code, const std::string& text) {
     if (code != Errc::ok || start.mode != BeginEpoch::reset)
       done(code, text);
-    else if (start.values)
-      maker_.send_initial(all, start.values, done);
     else
-      maker_.set_initial(all, done);
+      maker_.set_initial(all, start.values, done);
   });
 }
 

@@ -50,7 +50,7 @@ class ParameterGroup final : public MeshListener,
   struct Start {
     BeginEpoch::Mode mode = BeginEpoch::reset;
     std::string directory, manifest;  // restore
-    ShardMaker::FirstValues values;   // reset, of all parameters; null: their initial values
+    ShardMaker::FirstValues values;   // reset; others get their initial values
     Aggregation rule = Aggregation::sync;
     std::vector<int32_t> replicas;
     int64_t next_step = 0;

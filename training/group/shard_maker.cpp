@@ -62,7 +62,7 @@ void ShardMaker::make(const std::vector<int32_t>& shards, const std::vector<int3
              if (c != Errc::ok)
                done(c, t);
              else if (owner())
-               set_initial(shards, done);
+               set_initial(shards, nullptr, done);
              else
                wait_serving(shards, /*epoch=*/1, done);
            };
@@ -143,12 +143,14 @@ void ShardMaker::catch_up(int32_t shard, const std::vector<int32_t>& replicas, D
   shards_.ask(shard, std::move(m), std::move(done));
 }
 
-void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
+void ShardMaker::set_initial(const std::vector<int32_t>& shards, const FirstValues& given,
+                             Done done) {
   struct Values {
     std::mutex mutex;  // guards the rest, and when_all(): calls end on any thread
     std::map<std::string, Tensor> by_name;
   };
   auto values = std::make_shared<Values>();
+  if (given) values->by_name = *given;
   const auto computed = [this, post = shards_.poster(), shards, values, done](
                             Errc code, const std::string& text) {
     post([this, shards, values, done, code, text] {
@@ -161,10 +163,13 @@ void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
   };
   std::set<std::string> wanted;
   for (int32_t shard : shards)
-    for (const Slice& slice : table_.shards.at(shard).slices) wanted.insert(slice.parameter);
+    for (const Slice& slice : table_.shards.at(shard).slices)
+      if (!values->by_name.count(slice.parameter)) wanted.insert(slice.parameter);
   std::vector<std::pair<int64_t, std::vector<std::string>>> sources;
   for (const auto& source : sources_)
-    if (wanted.count(source.second.at(0))) sources.push_back(source);
+    if (std::any_of(source.second.begin(), source.second.end(),
+                    [&](const std::string& name) { return wanted.count(name) > 0; }))
+      sources.push_back(source);
   const Done ended = when_all(sources.size(), computed);
   for (const auto& [call, names] : sources)
     master_.runs().start(call, {}, RunOptions{},
@@ -172,7 +177,7 @@ void ShardMaker::set_initial(const std::vector<int32_t>& shards, Done done) {
                            std::lock_guard lock(values->mutex);
                            if (result.code == Errc::ok)
                              for (size_t i = 0; i < names.size(); ++i)
-                               values->by_name[names[i]] = result.values[i];
+                               values->by_name.try_emplace(names[i], result.values[i]);
                            ended(result.code, result.text);
                          });
 }

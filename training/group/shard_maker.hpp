@@ -35,10 +35,10 @@ class ShardMaker {
   // naming it, while a task is not there. The owner's request also makes shards report their end to
   // this session again, which a lost link has ended.
   void look_again(const std::vector<int32_t>& replicas, uint64_t epoch, int64_t step, Done done);
-  void set_initial(const std::vector<int32_t>& shards, Done done);
-  // The same with given values instead of computed ones.
+  // Sends the shards first values: those of `given`, which may be null, and computed ones of the
+  // parameters that are not among them.
   using FirstValues = std::shared_ptr<const std::map<std::string, Tensor>>;  // by parameter
-  void send_initial(const std::vector<int32_t>& shards, const FirstValues& values, Done done);
+  void set_initial(const std::vector<int32_t>& shards, const FirstValues& given, Done done);
   // Waits until all of them have values in one epoch, `epoch` or a later one, which is then the
   // table's. Done gets peer_lost if the container's owner takes too long.
   void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
@@ -55,6 +55,7 @@ class ShardMaker {
   void create(int32_t shard, const std::vector<int32_t>& replicas, Done done);
   void catch_up(int32_t shard, const std::vector<int32_t>& replicas, Done done);
   // Sends the values from byte `at` of the shard's `index`-th slice on.
+  void send_initial(const std::vector<int32_t>& shards, const FirstValues& values, Done done);
   void send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values, Done done);
   bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);
   void poll_serving(const std::vector<int32_t>& shards, uint64_t epoch, int tries, Done done);
