@@ -75,6 +75,23 @@ TEST_CASE("parameters whose first values failed are made when a call is prepared
   CHECK(value(session, "moody") == doctest::Approx(6.2));
 }
 
+TEST_CASE("an epoch that begins with given values computes those of the other parameters") {
+  Graph graph(with_moody());
+  const Tower moody = tower(graph, "moody", graph.add({.op = "Moody"}));
+  const Tower calm = tower(graph, "calm", fill(graph, {1, 1}, 5, DType::f64));
+  Session session = Session::local(graph, {.threads = 1});
+  session.prepare({calm.loss}, {});
+  session.prepare({moody.loss}, {});
+  const ParameterVisit group(session);
+  const auto values = std::make_shared<std::map<std::string, Tensor>>();
+  (*values)["calm"] = Tensor::of<double>({9}, {1, 1});
+  group->wait([&](ParameterGroup::Done done) {
+    group->establish({.values = values, .replicas = {0}}, std::move(done));
+  });
+  CHECK(value(session, "calm") == 9);
+  CHECK(value(session, "moody") == 7);
+}
+
 TEST_CASE("programs that lay shared parameters out in different ways are told how they differ") {
   LocalCluster cluster({"/job:ps/task:0"});
   Graph graph_a, graph_b;
