@@ -9,9 +9,9 @@
 
 #include "actors/master/gate.hpp"
 #include "actors/async/guard.hpp"
-#include "graph/optimizer.hpp"
 #include "graph/task_of.hpp"
 #include "training/group/once_a_step.hpp"
+#include "training/group/pushed_parameters.hpp"
 #include "training/rules/optimizer.hpp"
 #include "graph/parameter_nodes.hpp"
 
@@ -157,74 +157,6 @@ struct ParameterGroup::Batch {
   std::vector<int32_t> shards;  // once they are laid out
   std::vector<Done> behind;     // of all callers that wait for it, while it is being made
 };
-
-namespace {
-
-// The optimizer of each parameter that is pushed to, and the replicas that push.
-struct Pushed {
-  std::map<std::string, Optimizer> optimizers;
-  std::set<int32_t> replicas;
-  std::set<std::string> filled;  // parameters whose gradient is by rows, and pushed with all zeros
-};
-
-// True if a gradient is made of rows, among others, element by element.
-bool has_rows(Output gradient) {
-  std::set<int32_t> seen;
-  std::vector<Output> open = {gradient};
-  while (!open.empty()) {
-    const Node& node = gradient.graph->node(open.back().node);
-    open.pop_back();
-    if (properties_of(node).arrangement.rows == Arrangement::Rows::placed) return true;
-    for (const Output& input : node.inputs)
-      if (input.shape() == gradient.shape() && seen.insert(input.node).second)
-        open.push_back(input);
-  }
-  return false;
-}
-
-Pushed pushed_in(const Graph& graph) {
-  Pushed out;
-  for (const auto& node : graph.nodes()) {
-    if (!pushes_gradient(*node) || in_function(graph, *node)) continue;
-    out.replicas.insert(static_cast<int32_t>(node->replica));
-    const auto& name = parameter_name(*node);
-    if (!names_rows(*node) && has_rows(node->inputs[0])) out.filled.insert(name);
-    const Optimizer found = optimizer_from_text(properties_of(*node).parameter.optimizer(*node));
-    const Optimizer& first = out.optimizers.try_emplace(name, found).first->second;
-    if (first != found)
-      throw Error(Errc::invalid_argument, "parameter ", name, " is trained with ", describe(first),
-                  " and, by ", describe(*node), ", with ", describe(found),
-                  "; give minimize() the same optimizer in all towers");
-  }
-  const bool trained = !out.replicas.empty();
-  for (const auto& node : graph.nodes()) {
-    if (!writes_values(*node) || in_function(graph, *node)) continue;
-    const auto& name = parameter_name(*node);
-    if (out.optimizers.count(name))
-      throw Error(Errc::invalid_argument, "parameter ", name, " is trained, and written by the ",
-                  describe(*node),
-                  "; gradients alone change what is trained: write to a parameter of its own");
-    if (!trained) out.replicas.insert(static_cast<int32_t>(node->replica));
-  }
-  return out;
-}
-
-// The Parameter nodes of the parameters that these nodes read, push to or write.
-std::set<int32_t> parameter_nodes(const Graph& graph, const std::vector<int32_t>& nodes) {
-  std::set<std::string> names;
-  for (int32_t id : nodes) {
-    const Node& node = graph.node(id);
-    if (reads_parameter(node) || pushes_gradient(node) || writes_values(node))
-      names.insert(parameter_name(node));
-  }
-  std::set<int32_t> out;
-  if (names.empty()) return out;
-  for (const auto& node : graph.nodes())
-    if (reads_parameter(*node) && names.erase(parameter_name(*node))) out.insert(node->id);
-  return out;
-}
-
-}  // namespace
 
 void ParameterGroup::check_optimizers() const { pushed_in(master_.graph()); }
 
