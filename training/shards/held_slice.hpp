@@ -134,8 +134,6 @@ class HeldSlice {
   void refuse_parked(Sequence& sequence, PushRefusal reason, const std::string& why,
                      ShardActions& out);
 
-  // Why the push cannot be one of this slice; ok if it can.
-  Outcome misfit(const Push& push) const;
   void ask_again(const Push& push, const Ticket& ticket, ShardActions& out);
   void accept(Push&& push, Tickets tickets, ShardActions& out);
   // Answers now or later, unless the rule would keep this gradient; then returns false.
