@@ -28,8 +28,8 @@ struct CudaBlas {
   void check(cublasStatus_t status, const char* what) const;
 };
 
-// Throws: Error(out_of_memory or kernel_failed) with `what` and the runtime's text, unless status
-// is success.
+// Throws: Error(out_of_memory, kernel_failed or device_lost) with `what` and the runtime's text,
+// unless status is success. device_lost: CUDA returns the error to all later calls of the process.
 void check_cuda(cudaError_t status, const char* what);
 
 // The context of a kernel on a CUDA device. Inputs and outputs have device addresses (raw()); put

@@ -33,6 +33,29 @@ CudaBlas load() {
   return blas;
 }
 
+// Source: the CUDA Runtime API, cudaError_t: "leaves the process in an inconsistent state and any
+// further CUDA work will return the same error", and errors of the hardware.
+Errc code_of(cudaError_t status) {
+  switch (status) {
+    case cudaErrorMemoryAllocation:
+      return Errc::out_of_memory;
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+      return Errc::device_lost;
+    default:
+      return Errc::kernel_failed;
+  }
+}
+
 }  // namespace
 
 const CudaBlas& CudaBlas::loaded() {
@@ -48,8 +71,8 @@ void CudaBlas::check(cublasStatus_t status, const char* what) const {
 
 void check_cuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  throw Error(status == cudaErrorMemoryAllocation ? Errc::out_of_memory : Errc::kernel_failed, what,
-              " failed: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")");
+  throw Error(code_of(status), what, " failed: ", cudaGetErrorString(status), " (",
+              cudaGetErrorName(status), ")");
 }
 
 }  // namespace troupe

@@ -1,10 +1,12 @@
-// Device: memory, a queue and copies of one CPU, GPU or shadow accelerator. It knows no op. An
-// actor with its name reports its memory (actors/cluster/device_actor.hpp).
+// Device: memory, a queue and copies of one CPU, GPU or shadow accelerator. It knows no op. The
+// actor of its name stands for it (actors/cluster/device_actor.hpp).
 // Owner: the process. Thread: any; `done` may be called on any thread.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "devices/kernel_call.hpp"
@@ -41,14 +43,30 @@ class Device {
   // Calls `done` when all work queued before has finished; its value is undefined.
   virtual void fence(Done done) = 0;
 
+  // The device does no work any more, for good: a kernel or the queue has failed with
+  // Errc::device_lost, or the device's actor has died. Steps that begin later are refused. The
+  // first reason stays.
+  void lose(const std::string& reason);
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
+  const std::string& loss() const { return loss_; }  // the reason. Requires: lost()
+  // `told` is called once, with the reason, on the thread that loses the device; at once if it is
+  // lost.
+  void on_loss(std::function<void(const std::string& reason)> told);
+
  protected:
   Device(std::string name, DeviceKind kind) : name_(std::move(name)), kind_(kind) {}
 
  private:
   std::string name_;
   DeviceKind kind_;
+  std::atomic<bool> lost_{false};
+  std::string loss_;  // written before lost_
+  std::mutex mutex_;  // guards told_, and the writing of loss_
+  std::function<void(const std::string&)> told_;
 };
 
+// The refusal of work on a lost device. Requires: device.lost()
+Error device_lost(const Device& device);
 std::unique_ptr<Device> make_cpu_device(std::string name, int64_t budget_bytes);
 // Host memory that host code cannot touch (its addresses fault), and a queue on a thread of its
 // own. It tests this interface on machines without an accelerator. devices/shadow.cpp lists its

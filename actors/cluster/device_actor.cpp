@@ -22,7 +22,12 @@ DeviceActor::behavior_type run_device(DeviceActor::stateful_pointer<DeviceActorS
 }  // namespace
 
 DeviceActor spawn_device(caf::actor_system& system, Device& device) {
-  return system.spawn(run_device, &device);
+  DeviceActor actor = system.spawn(run_device, &device);
+  device.on_loss([actor](const std::string& reason) {
+    caf::anon_send(caf::actor_cast<caf::actor>(actor),
+                   caf::exit_msg{actor.address(), to_caf(Errc::device_lost, reason)});
+  });
+  return actor;
 }
 
 LocalDevices::LocalDevices(const std::string& task, const ProcessOptions& options) {
@@ -50,13 +55,20 @@ caf::actor LocalDevices::actor_of(const std::string& name) const {
   return {};
 }
 
-std::vector<caf::actor> LocalDevices::begin(caf::actor_system& system) {
+std::vector<caf::actor> LocalDevices::begin(caf::actor_system& system, const Ended& ended) {
   std::vector<caf::actor> out;
   for (const auto& device : devices_) {
-    actors_.push_back(spawn_device(system, *device));
-    out.push_back(caf::actor_cast<caf::actor>(actors_.back()));
+    const DeviceActor& actor = actors_.emplace_back(spawn_device(system, *device));
+    caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor(
+        [ended, on = device.get()](const caf::error& reason) { ended(*on, reason); });
+    out.push_back(caf::actor_cast<caf::actor>(actor));
   }
   return out;
+}
+
+void LocalDevices::end() {
+  actors_.clear();
+  for (const auto& device : devices_) device->on_loss(nullptr);  // holds the actor
 }
 
 }  // namespace troupe

@@ -1,10 +1,12 @@
-// The actor that stands for a device: other processes find it by the device's name and ask about
-// its memory. Kernels do not pass through it: executors launch them on the Device itself, in the
-// firing loop. Nothing is lost when it dies, as the Device lives in the process.
+// The actor that stands for a device: other processes find it by the device's name, ask about its
+// memory, and monitor it. It lives as long as the device works: it ends with the reason when the
+// device is lost, and the device is lost when it ends. Kernels, copies and allocations do not pass
+// through it: executors call the Device itself, in the firing loop.
 //
-// Owner: the process, which ends with it. Thread: an actor; any thread may spawn it or send to it.
+// Owner: the process, which monitors it. Thread: an actor; any thread may spawn it or send to it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,10 +30,12 @@ class LocalDevices {
   // The first one is a CPU. Throws: Error(bad_configuration) for resources that the system denies.
   LocalDevices(const std::string& task, const ProcessOptions& options);
   const std::vector<std::unique_ptr<Device>>& all() const { return devices_; }
-  Device* find(const std::string& name) const;               // nullptr if it is not one of them
-  caf::actor actor_of(const std::string& name) const;        // empty if it is not one of them
-  std::vector<caf::actor> begin(caf::actor_system& system);  // makes the actors
-  void end() { actors_.clear(); }
+  Device* find(const std::string& name) const;         // nullptr if it is not one of them
+  caf::actor actor_of(const std::string& name) const;  // empty if it is not one of them
+  // Makes the actors. `ended` is called when one of them has ended, on any thread.
+  using Ended = std::function<void(Device& device, const caf::error& reason)>;
+  std::vector<caf::actor> begin(caf::actor_system& system, const Ended& ended);
+  void end();
 
  private:
   std::vector<std::unique_ptr<Device>> devices_;

@@ -112,9 +112,18 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   make_actors(cluster.on_failure);
 }
 
-void Process::make_actors(const std::function<void(const std::string& reason)>& on_failure) {
+void Process::make_actors(
+    const std::function<void(Errc code, const std::string& text)>& on_failure) {
   lanes_.begin(system(), tracer_, /*helpers=*/!simulated());
-  for (const caf::actor& actor : devices_.begin(system())) track(actor);
+  const auto device_ended = [this, on_failure](Device& device, const caf::error& reason) {
+    if (stopped_) return;
+    device.lose(reason.category() == caf::atom("troupe")
+                    ? from_caf(reason).second
+                    : "its actor has ended (" + caf::to_string(reason) + ")");
+    log_->error("a device is lost: device={} reason={}", device.name(), device.loss());
+    if (on_failure) on_failure(Errc::device_lost, device_lost(device).what());
+  };
+  for (const caf::actor& actor : devices_.begin(system(), device_ended)) track(actor);
   services_ = services_factory().make_services(*this);
   agent_ = spawn_worker(*this);
   track(agent_);
@@ -124,7 +133,7 @@ void Process::make_actors(const std::function<void(const std::string& reason)>& 
         if (stopped_) return;
         const std::string text = from_caf(reason).second;
         log_->error("the worker actor died: reason={}", text);
-        if (on_failure) on_failure(text);
+        if (on_failure) on_failure(Errc::internal, task_ + " lost its agent: " + text);
       });
   open_door(caf::actor_cast<caf::strong_actor_ptr>(agent_));
 }

@@ -31,8 +31,9 @@ struct ClusterOptions {
   std::string listen = "127.0.0.1:0";
   std::vector<std::string> seeds;
   bool insecure = false;
-  // Called on any thread when the agent has died: the process cannot go on.
-  std::function<void(const std::string& reason)> on_failure = {};
+  // Called on any thread when the process cannot go on: its agent has died (internal), or a device
+  // is lost (device_lost).
+  std::function<void(Errc code, const std::string& text)> on_failure = {};
 };
 
 class Process {
@@ -88,7 +89,7 @@ class Process {
 
  private:
   Process(std::string task, uint64_t incarnation, ProcessOptions options);
-  void make_actors(const std::function<void(const std::string& reason)>& on_failure);
+  void make_actors(const std::function<void(Errc code, const std::string& text)>& on_failure);
 
   const std::string task_;
   const uint64_t incarnation_;

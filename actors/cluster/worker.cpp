@@ -183,7 +183,8 @@ void WorkerState::start(const StartStep& m, const caf::actor& master) {
   installation->run(
       info, nullptr, {}, {}, /*here=*/false,
       [answer = std::move(answer), master](StepResult result, std::vector<Tensor>) mutable {
-        answer.code = result.code;
+        // The process begins anew, so the run may be tried again.
+        answer.code = result.code == Errc::device_lost ? Errc::peer_lost : result.code;
         answer.text = std::move(result.text);
         caf::anon_send(master, std::move(answer));
       });

@@ -75,6 +75,8 @@ StepPtr PartitionExecutor::begin(const RunContext& info, std::function<void(Step
   // A step that is not registered is held by its caller, who can interrupt it.
   const bool registered = program_.waits() || on_end;
   step->arm(info, registered, std::move(on_end));
+  if (const Device& on = *host_.device; on.lost()) [[unlikely]]
+    step->stop(Errc::device_lost, device_lost(on).what());
   if (step->state().context.traced_ns)
     host_.tracer->record_memory(device(), host_.device->memory(), info.run);
   running_.add(1);

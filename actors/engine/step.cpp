@@ -191,7 +191,7 @@ void Step::begin_call() {
             call.state->program.place_of(call.node) + ": " + failure.text);
 }
 
-// A kernel that refuses its inputs would refuse them again.
+// A kernel that refuses its inputs would refuse them again, and a lost device does no work.
 bool Step::kernel_failed(Firing failed, Errc code, const std::string& said) {
   StepState& s = *failed.state;
   const uint32_t i = failed.node;
@@ -200,7 +200,9 @@ bool Step::kernel_failed(Firing failed, Errc code, const std::string& said) {
   const std::string text = view ? failed_in(*view->node, said) : said;
   const bool whole = s.give_back(node);
   for (uint32_t k = 0; k < node.n_out; ++k) s.values[node.out + k].reset();
-  if (!whole || code == Errc::invalid_argument || code == Errc::bad_data) {
+  if (code == Errc::device_lost) executor_.host().device->lose(text);
+  if (!whole || code == Errc::invalid_argument || code == Errc::bad_data ||
+      code == Errc::device_lost) {
     stop_in(s, code == Errc::internal ? Errc::kernel_failed : code,
             detail::concat(s.program.place_of(i), ": ", text));
     return false;

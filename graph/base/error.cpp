@@ -45,6 +45,8 @@ const char* to_string(Errc code) {
       return "internal";
     case Errc::end_of_data:
       return "end_of_data";
+    case Errc::device_lost:
+      return "device_lost";
   }
   return "unknown";  // a code from a newer peer
 }
@@ -64,6 +66,7 @@ int exit_code(Errc code) {
     case Errc::timeout:
     case Errc::cancelled:
     case Errc::stale:
+    case Errc::device_lost:
       return 69;
     case Errc::out_of_memory:
     case Errc::kernel_failed:

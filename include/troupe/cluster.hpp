@@ -34,7 +34,7 @@ struct NodeOptions {
 
 // Runs until `stop` is set or the node is asked to leave. Throws: Error(bad_configuration) for an
 // unknown job, and when the cluster refuses this node, with its reason; Error(io) when the port is
-// in use, with what to do; Error(internal) when the node's own actor died.
+// in use, with what to do; Error(internal) when the node's own actor died; Error(device_lost).
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop);
 
 // Asks the members at `options.seeds` for a free task number of `options.job`; it stays reserved
@@ -55,9 +55,8 @@ struct ClusterSpec {
   std::map<std::string, std::vector<std::string>> jobs;
   std::string origin;  // where it came from, for messages: "cluster.txt", "--ps 2 --workers 2"
 
-  std::vector<std::string> tasks() const;  // "/job:ps/task:0", ..., all of them
-  std::vector<std::string> addresses()
-      const;  // in the same order; a joining process takes them as seeds
+  std::vector<std::string> tasks() const;      // "/job:ps/task:0", ..., all of them
+  std::vector<std::string> addresses() const;  // in the same order; seeds of a joining process
   // Throws: Error(bad_configuration) naming the task, and the tasks that exist.
   const std::string& address(const std::string& job, int task) const;
 };

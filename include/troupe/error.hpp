@@ -30,6 +30,7 @@ enum class Errc : uint8_t {
   kernel_failed,      // a kernel threw more often than its restart intensity allows
   internal,           // a bug of the library
   end_of_data,        // the source has ended: a closed queue has no more elements
+  device_lost,        // a device does no work any more; its process has to begin anew
 };
 
 // The name used in logs and messages, e.g. "peer_lost".

@@ -44,7 +44,7 @@ bool Reader::boolean() {
 
 Errc Reader::errc() {
   const auto value = number<uint8_t>();
-  if (value > static_cast<uint8_t>(Errc::end_of_data)) fail();
+  if (value > static_cast<uint8_t>(Errc::device_lost)) fail();
   return good_ ? static_cast<Errc>(value) : Errc::ok;
 }
 

@@ -118,9 +118,7 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   seams.net = make_net_thread();
   NetThread& net = *seams.net;  // the process keeps it until it has stopped
   Ending ending;
-  cluster.on_failure = [&](const std::string& reason) {
-    ending.tell(Errc::internal, name + " lost its agent: " + reason);
-  };
+  cluster.on_failure = [&](Errc code, const std::string& text) { ending.tell(code, text); };
   ProcessOptions process_options = options.process;
   process_options.ops = ops_of(options);
   Process process(name, Process::draw_incarnation(), std::move(process_options), cluster,

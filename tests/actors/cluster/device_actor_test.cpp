@@ -3,9 +3,15 @@
 
 #include <doctest/doctest.h>
 
+#include <future>
+#include <mutex>
+#include <thread>
+
 #include "actors/async/messages.hpp"
 #include "actors/master/session_state.hpp"
 #include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/refusal.hpp"
+#include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -13,7 +19,93 @@ namespace {
 
 constexpr std::chrono::seconds kSoon{60};
 
+// An identity that takes its device away when its input is negative.
+std::shared_ptr<const Registry> with_breaks_device() {
+  auto registry = std::make_shared<Registry>();
+  for (const Op* op : builtin_ops()->all()) registry->add(*op);
+  const auto run = [](KernelContext& c) {
+    if (c.input(0).item<float>() < 0) throw Error(Errc::device_lost, "uncorrectable ECC error");
+    *c.output(0, {}).mutable_data<float>() = c.input(0).item<float>();
+  };
+  registry->add({.name = "BreaksDevice",
+                 .inputs = {"x"},
+                 .outputs = {"y"},
+                 .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
+                 .no_gradient = "nobody asks",
+                 .kernels = {{DeviceKind::cpu, DType::f32, run}}});
+  return registry;
+}
+
+caf::actor actor_of(Session& session, const std::string& device) {
+  return session.state().process->local_devices().actor_of(device);
+}
+
 }  // namespace
+
+TEST_CASE("a device that is lost ends its actor, and refuses later steps with the reason") {
+  const std::string tail = "uncorrectable ECC error; its process has to begin anew";
+  for (const std::string device : {"/device:shadow:0", "/device:cpu:1"}) {
+    CAPTURE(device);
+    std::mutex mutex;
+    std::string log;
+    Graph g(with_breaks_device());
+    Output x = placeholder(g, DType::f32, {}, "x");
+    Output y, elsewhere = x + 1.0F;
+    {
+      const auto scope = g.scope({.device = device});
+      y = g.add({.op = "BreaksDevice", .inputs = {x}, .name = "breaks"});
+    }
+    Session session = Session::local(g, {.threads = 2,
+                                         .cpu_devices = 2,
+                                         .shadow_devices = 1,
+                                         .log = [&](LogLevel, const std::string& line) {
+                                           std::lock_guard lock(mutex);
+                                           log += line + "\n";
+                                         }});
+    const std::string name = session.state().process->task() + device;
+    const caf::actor actor = actor_of(session, name);
+    std::promise<std::string> ended;
+    caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor(
+        [&](const caf::error& reason) { ended.set_value(from_caf(reason).second); });
+    CHECK(session.run({y}, {{x, Tensor::scalar(2.0F)}})[0].item<float>() == 2);
+    const Refusal broken = refusal_of([&] { session.run({y}, {{x, Tensor::scalar(-1.0F)}}); });
+    CHECK(broken.code == Errc::device_lost);
+    has(broken.text, "breaks");
+    has(broken.text, "uncorrectable ECC error");
+    auto end = ended.get_future();
+    REQUIRE(end.wait_for(kSoon) == std::future_status::ready);
+    CHECK(end.get().find("uncorrectable ECC error") != std::string::npos);
+    const Refusal later = refusal_of([&] { session.run({y}, {{x, Tensor::scalar(2.0F)}}); });
+    CHECK(later.code == Errc::device_lost);
+    has(later.text, "device " + name + " is lost: ");
+    has(later.text, tail);
+    CHECK(session.run({elsewhere}, {{x, Tensor::scalar(2.0F)}})[0].item<float>() == 3);
+    session.close();
+    CHECK_MESSAGE(log.find("a device is lost: device=" + name) != std::string::npos, log);
+  }
+}
+
+TEST_CASE("a device whose actor is killed is lost") {
+  Graph g;
+  Output y;
+  {
+    const auto scope = g.scope({.device = "/device:cpu:1"});
+    y = fill(g, {2}, 1.0F) + 1.0F;
+  }
+  Session session = Session::local(g, {.threads = 1, .cpu_devices = 2, .passes = false});
+  const Callable step = session.prepare({y}, {});
+  step({});
+  const std::string name = session.state().process->task() + "/device:cpu:1";
+  const caf::actor actor = actor_of(session, name);
+  caf::anon_send_exit(actor, caf::exit_reason::kill);
+  caf::scoped_actor(session.state().process->system())->wait_for(actor);
+  const Device& device = *session.state().process->device(name);
+  const auto until = std::chrono::steady_clock::now() + kSoon;
+  while (!device.lost() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  CHECK_THROWS_WITH_AS(
+      step({}), doctest::Contains(("device " + name + " is lost: its actor has ended").c_str()),
+      Error);
+}
 
 TEST_CASE("a device of another process is found by its name and tells of its memory") {
   const std::string worker = "/job:worker/task:0";
