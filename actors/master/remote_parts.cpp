@@ -39,7 +39,11 @@ RemoteParts::Receivers receivers_of(const PartsInstalled& m) {
 std::string RemoteParts::not_sent_yet(const Members::Present& member, int64_t call, int64_t version,
                                       const Graph& graph) {
   std::lock_guard lock(mutex_);
-  int64_t& sent = sent_[life_of(member)][call];
+  const auto life = life_of(member);
+  std::erase_if(sent_, [&](const auto& entry) {  // earlier lives of the process
+    return entry.first.first == life.first && entry.first.second < life.second;
+  });
+  int64_t& sent = sent_[life][call];
   if (sent == version) return {};
   std::string bytes = graph_to_proto(graph);
   sent = version;

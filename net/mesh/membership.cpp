@@ -214,12 +214,11 @@ std::optional<std::vector<Member>> Membership::learn(const Link& link,
   return said;
 }
 
-std::optional<Member> Membership::announce(const NodeId& node, const caf::actor& agent) {
+std::optional<Member> Membership::announce(const NodeId& node) {
   Peer* const peer = find(node);
   if (!peer || peer->announced) return std::nullopt;
   std::lock_guard lock(mutex_);
   peer->announced = true;
-  peer->agent = agent;
   heard_of_.erase(peer->member.name());
   return peer->member;
 }

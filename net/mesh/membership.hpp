@@ -27,7 +27,6 @@ struct Peer {
   std::shared_ptr<Link> link;
   std::shared_ptr<PeerPort> port;
   std::shared_ptr<CafChannel> caf;
-  caf::actor agent;  // set once up() was reported
   bool announced = false, leaving = false;
 };
 
@@ -51,7 +50,7 @@ class Membership {
   // be read.
   std::optional<std::vector<Member>> learn(const Link& link, std::span<const std::byte> payload);
   // The agent of that node is reachable. Returns its member, once.
-  std::optional<Member> announce(const NodeId& node, const caf::actor& agent);
+  std::optional<Member> announce(const NodeId& node);
 
   bool none() const { return peers_.empty(); }
   bool has(const std::string& name) const { return peers_.count(name) > 0; }

@@ -192,7 +192,7 @@ void Mesh::Core::established(Link& link) {
 }
 
 void Mesh::Core::agent_known(const NodeId& node, const caf::actor& agent) {
-  const auto member = members_.announce(node, agent);
+  const auto member = members_.announce(node);
   if (!member) return;
   options_.log->info("peer up: peer={} address={} incarnation={}", member->name(), member->address,
                      member->incarnation);

@@ -108,6 +108,10 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
     Process process("/job:ps/task:0", 1, {.ops = builtin_ops(), .services = &services}, {});
     const caf::actor service = process.services().actor("shards");
     caf::scoped_actor session(process.system());
+    struct ReleaseFirst {  // also when the case fails: the process waits for its disk jobs
+      HeldDisk& disk;
+      ~ReleaseFirst() { disk.release(); }
+    } release_first{disk};
     use_shard(session, service);
     const auto done = [&](auto request) {
       request.receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
@@ -132,7 +136,6 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
     written.receive([](const ShardFile&) { FAIL("it was written"); }, died);
     captured.receive([] { FAIL("it was captured"); }, died);
     while (disk.users() == 0) std::this_thread::yield();
-    disk.release();
   }
   CHECK(disk.users() == 0);  // started work ends before the process does
 }
