@@ -4,7 +4,6 @@
 // values. Thread: any.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -234,12 +233,6 @@ auto inspect(I& f, TraceEvents& x) {
   return f(x.json);
 }
 
-// Within one process: work for the master's actor, which is passed in as the actor that asks and
-// waits.
-struct RemoteRequest {
-  std::function<void(caf::event_based_actor*)> go;
-};
-
 // Within one process: the link to that task has ended; messages under way on it are lost.
 struct LinkLost {
   std::string task, reason;
@@ -250,5 +243,4 @@ void add_control_messages(caf::actor_system_config& config);
 
 }  // namespace troupe
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::RemoteRequest)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::LinkLost)

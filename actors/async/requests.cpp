@@ -3,7 +3,7 @@
 
 namespace troupe {
 
-void Requests::attach(caf::event_based_actor* self) {
+void Requests::attach(caf::scheduled_actor* self) {
   self_ = self;
   self->set_down_handler([this](const caf::down_msg& m) { lost(m.source, m.reason); });
 }

@@ -9,7 +9,6 @@
 
 #include "actors/async/messages.hpp"
 #include "actors/async/option_range.hpp"
-#include "actors/cluster/worker.hpp"
 #include "graph/device_name.hpp"
 #include "net/wire/own_ops.hpp"
 
@@ -140,7 +139,9 @@ void Process::make_actors(
 
 Process::~Process() { stop(); }
 
-std::string Process::start(MeshListener* listener) { return mesh_->start(agent_, listener); }
+std::string Process::start(MeshListener* listener) {
+  return mesh_->start(caf::actor_cast<caf::actor>(agent_), listener);
+}
 
 void Process::stop() {
   if (stopped_.exchange(true) || !services_) return;  // null: its constructor has thrown
@@ -172,14 +173,9 @@ void Process::stop() {
                          // doors
 }
 
-caf::actor Process::remote(const std::string& task, uint64_t actor_id) {
-  caf::strong_actor_ptr found;
-  if (task == task_) {
-    found = doors_.find(actor_id);
-  } else if (mesh_) {
-    found = mesh_->proxy(task, actor_id);
-  }
-  return caf::actor_cast<caf::actor>(found);
+caf::strong_actor_ptr Process::find(const std::string& task, uint64_t actor_id) {
+  if (task == task_) return doors_.find(actor_id);
+  return mesh_ ? mesh_->proxy(task, actor_id) : nullptr;
 }
 
 void Process::open_door(const caf::strong_actor_ptr& actor) { doors_.open(actor); }

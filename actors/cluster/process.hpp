@@ -18,6 +18,7 @@
 #include "actors/cluster/occupants.hpp"
 #include "actors/cluster/process_lanes.hpp"
 #include "actors/cluster/services.hpp"
+#include "actors/cluster/worker.hpp"
 #include "actors/observe/trace.hpp"
 #include "devices/device.hpp"
 #include "devices/resources.hpp"
@@ -73,12 +74,18 @@ class Process {
   const ServicesFactory& services_factory() const { return *options_.services; }
   ResourceTable& resources() { return resources_; }
   Mesh* mesh() { return mesh_.get(); }
-  const caf::actor& agent() const { return agent_; }
+  const Agent& agent() const { return agent_; }
   // A handle to an actor of another member, or, for this task, the actor itself. Empty if the
-  // member is not up.
-  caf::actor remote(const std::string& task, uint64_t actor_id);
+  // member is not up. Requires: the actor takes the messages of `Handle`.
+  template <class Handle = caf::actor>
+  Handle remote(const std::string& task, uint64_t actor_id) {
+    return caf::actor_cast<Handle>(find(task, actor_id));
+  }
   // Registers an actor that uses this process: stop() ends it and waits for its end. Any thread.
-  void track(const caf::actor& actor) { occupants_.add(actor); }
+  template <class Handle>
+  void track(const Handle& actor) {
+    occupants_.add(caf::actor_cast<caf::actor>(actor));
+  }
   Occupants& occupants() { return occupants_; }
   // Makes an actor of this process reachable for data-plane messages of other members.
   void open_door(const caf::strong_actor_ptr& actor);
@@ -89,6 +96,7 @@ class Process {
 
  private:
   Process(std::string task, uint64_t incarnation, ProcessOptions options);
+  caf::strong_actor_ptr find(const std::string& task, uint64_t actor_id);
   void make_actors(const std::function<void(Errc code, const std::string& text)>& on_failure);
 
   const std::string task_;
@@ -103,7 +111,7 @@ class Process {
   std::unique_ptr<ActorHost> host_;
   std::unique_ptr<Mesh> mesh_;
   std::unique_ptr<ProcessServices> services_;
-  caf::actor agent_;
+  Agent agent_;
   ResourceTable resources_;
   Occupants occupants_;
   std::atomic<bool> stopped_{false};

@@ -5,9 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "actors/async/ask.hpp"
 #include "actors/async/joined.hpp"
-#include "actors/async/requests.hpp"
 
 namespace troupe {
 namespace {
@@ -16,13 +14,12 @@ constexpr size_t kClockSamples = 8;
 
 // Asks one agent, on the asker's thread; calls `told` once, with its answer.
 template <class Answer>
-using Question = std::function<void(Requests&, const caf::actor& agent, Requests::Then<Answer>)>;
+using Question = std::function<void(Requests&, const Agent& agent, Requests::Then<Answer>)>;
 
 // Asks all agents at once and returns the answers by task; logs the tasks that gave none.
 template <class Answer>
-std::map<std::string, Answer> ask_all(Process& process, const caf::actor& asker,
-                                      const Agents& agents, const char* what,
-                                      Question<Answer> question) {
+std::map<std::string, Answer> ask_all(Process& process, const Asker& asker, const Agents& agents,
+                                      const char* what, Question<Answer> question) {
   struct Open {
     std::mutex mutex;                           // guards the rest
     std::map<std::string, std::string> silent;  // tasks without an answer, and why
@@ -60,13 +57,13 @@ std::map<std::string, Answer> ask_all(Process& process, const caf::actor& asker,
 
 template <class Answer, class Message>
 Question<Answer> asking(Message message) {
-  return [message](Requests& requests, const caf::actor& agent, Requests::Then<Answer> told) {
+  return [message](Requests& requests, const Agent& agent, Requests::Then<Answer> told) {
     requests.ask<Answer>(agent, kSurveyTimeout, message, std::move(told));
   };
 }
 
 // Reads the agent's clock until there are enough samples, then ends its trace.
-void take_trace(Requests& requests, const caf::actor& agent, int64_t origin,
+void take_trace(Requests& requests, const Agent& agent, int64_t origin,
                 std::vector<ClockSample> samples, Requests::Then<TraceEvents> told) {
   const auto end = [&requests, agent, origin, told](const std::vector<ClockSample>& read) {
     requests.ask<TraceEvents>(agent, kSurveyTimeout,
@@ -109,7 +106,7 @@ EdgeCounts to_message(const std::map<int32_t, EdgeCount>& counts) {
   return out;
 }
 
-std::map<int32_t, EdgeCount> survey_edges(Process& process, const caf::actor& asker,
+std::map<int32_t, EdgeCount> survey_edges(Process& process, const Asker& asker,
                                           const Agents& agents, uint64_t session,
                                           uint32_t executable) {
   std::map<int32_t, EdgeCount> out;
@@ -119,8 +116,7 @@ std::map<int32_t, EdgeCount> survey_edges(Process& process, const caf::actor& as
   return out;
 }
 
-std::map<std::string, std::vector<std::string>> survey_waits(Process& process,
-                                                             const caf::actor& asker,
+std::map<std::string, std::vector<std::string>> survey_waits(Process& process, const Asker& asker,
                                                              const Agents& agents,
                                                              const AskWaits& question) {
   std::map<std::string, std::vector<std::string>> out;
@@ -130,16 +126,16 @@ std::map<std::string, std::vector<std::string>> survey_waits(Process& process,
   return out;
 }
 
-void begin_trace(Process& process, const caf::actor& asker, const Agents& agents) {
+void begin_trace(Process& process, const Asker& asker, const Agents& agents) {
   process.tracer().start();
   ask_all<TraceEvents>(process, asker, agents, "trace", asking<TraceEvents>(SetTracing{true, 0}));
 }
 
-std::string end_trace(Process& process, const caf::actor& asker, const Agents& agents) {
+std::string end_trace(Process& process, const Asker& asker, const Agents& agents) {
   process.tracer().stop();
   const int64_t origin = process.tracer().started_ns();
   std::vector<std::string> parts = {process.tracer().take(origin)};
-  const auto take = [origin](Requests& requests, const caf::actor& agent,
+  const auto take = [origin](Requests& requests, const Agent& agent,
                              Requests::Then<TraceEvents> told) {
     take_trace(requests, agent, origin, {}, std::move(told));
   };
@@ -148,7 +144,7 @@ std::string end_trace(Process& process, const caf::actor& asker, const Agents& a
   return chrome_trace(parts);
 }
 
-void gather_waits(caf::event_based_actor* self, Process& process, const AskWaits& question,
+void gather_waits(Requests& requests, Process& process, const AskWaits& question,
                   std::vector<std::string> nodes,
                   std::function<void(std::vector<std::string>)> done) {
   if (std::string requests = process.services().waiting_for(); !requests.empty())
@@ -158,21 +154,19 @@ void gather_waits(caf::event_based_actor* self, Process& process, const AskWaits
     std::function<void(std::vector<std::string>)> done;
   };
   auto all = std::make_shared<Gathered>(Gathered{std::move(nodes), std::move(done)});
-  self->request(process.services().actor("shards"), kStallAnswer / 2, question)
-      .then(
-          [all](const Waits& shards) {
-            all->lines.insert(all->lines.end(), shards.lines.begin(), shards.lines.end());
-            all->done(std::move(all->lines));
-          },
-          [all](const caf::error& e) {
-            all->lines.push_back("its shards, which do not answer (" + from_caf(e).second + ")");
-            all->done(std::move(all->lines));
-          });
+  requests.ask<Waits>(process.services().actor("shards"), kStallAnswer / 2, question,
+                      [all](Errc code, const std::string& text, const Waits& shards) {
+                        if (code == Errc::ok)
+                          all->lines.insert(all->lines.end(), shards.lines.begin(),
+                                            shards.lines.end());
+                        else
+                          all->lines.push_back("its shards, which do not answer (" + text + ")");
+                        all->done(std::move(all->lines));
+                      });
 }
 
-void report_stall(caf::event_based_actor* self, Process& process, uint64_t session,
-                  const Agents& agents, const Stall& stall,
-                  std::function<void(const std::string&)> say) {
+void report_stall(Requests& requests, Process& process, uint64_t session, const Agents& agents,
+                  const Stall& stall, std::function<void(const std::string&)> say) {
   struct Report {
     size_t open = 0;
     std::string head;
@@ -197,14 +191,17 @@ void report_stall(caf::event_based_actor* self, Process& process, uint64_t sessi
     if (!lines.empty()) report->waits[task] = "waits: " + joined(lines, ", ");
   };
   const AskWaits question{session, stall.executable, stall.run};
-  gather_waits(self, process, question, stall.waits_for,
+  gather_waits(requests, process, question, stall.waits_for,
                [waits, here = process.task()](const auto& lines) { waits(here, lines); });
   for (const auto& [task, agent] : agents)
-    self->request(agent, kStallAnswer, question)
-        .then([waits, task = task](const Waits& m) { waits(task, m.lines); },
-              [report, task = task](const caf::error& e) {
-                report->waits[task] = "does not answer (" + from_caf(e).second + ")";
-              });
+    requests.ask<Waits>(
+        agent, kStallAnswer, question,
+        [report, waits, task = task](Errc code, const std::string& text, const Waits& m) {
+          if (code == Errc::ok)
+            waits(task, m.lines);
+          else
+            report->waits[task] = "does not answer (" + text + ")";
+        });
 }
 
 }  // namespace troupe

@@ -11,14 +11,16 @@
 
 #include <caf/all.hpp>
 
-#include "actors/cluster/installation.hpp"
+#include "actors/async/ask.hpp"
 #include "actors/async/messages.hpp"
+#include "actors/cluster/installation.hpp"
 #include "actors/cluster/process.hpp"
+#include "actors/cluster/worker.hpp"
 
 namespace troupe {
 
-// Worker actors by task.
-using Agents = std::map<std::string, caf::actor>;
+// Agents by task.
+using Agents = std::map<std::string, Agent>;
 
 // Surveys ask all agents at once. An agent that is lost is left out at once, and one that is silent
 // for this long is left out, too; a line in the log names it.
@@ -36,21 +38,19 @@ EdgeCounts to_message(const std::map<int32_t, EdgeCount>& counts);
 //
 // The transfers of `executable` so far from the processes of `agents`; processes that are left out
 // are missing.
-// out has sent.
-std::map<int32_t, EdgeCount> survey_edges(Process& process, const caf::actor& asker,
+std::map<int32_t, EdgeCount> survey_edges(Process& process, const Asker& asker,
                                           const Agents& agents, uint64_t session,
                                           uint32_t executable);
 // The waits of a run in the other processes, by task.
-std::map<std::string, std::vector<std::string>> survey_waits(Process& process,
-                                                             const caf::actor& asker,
+std::map<std::string, std::vector<std::string>> survey_waits(Process& process, const Asker& asker,
                                                              const Agents& agents,
                                                              const AskWaits& question);
 // Makes every process record, and returns when all do.
-void begin_trace(Process& process, const caf::actor& asker, const Agents& agents);
+void begin_trace(Process& process, const Asker& asker, const Agents& agents);
 // Ends the recording and returns one Chrome trace, without the events of a process that is left
 // out. Its times count from the moment this process began to record; clocks of other hosts are
 // corrected by their present difference.
-std::string end_trace(Process& process, const caf::actor& asker, const Agents& agents);
+std::string end_trace(Process& process, const Asker& asker, const Agents& agents);
 
 // A run that takes long, and perhaps hangs.
 struct Stall {
@@ -61,14 +61,14 @@ struct Stall {
   std::vector<std::string> waits_for;  // nodes, in this process
 };
 // Gathers the waits of a run in this process: its `nodes`, requests for parameters, and the waits
-// of the process's shards. Runs on the thread of `self`; does not block. Calls `done` once.
-void gather_waits(caf::event_based_actor* self, Process& process, const AskWaits& question,
+// of the process's shards. Does not block. Calls `done` once, on the thread of `requests`.
+void gather_waits(Requests& requests, Process& process, const AskWaits& question,
                   std::vector<std::string> nodes,
                   std::function<void(std::vector<std::string>)> done);
 // Asks this process and all agents for their waits, and passes one line to `say`: which process
-// waits for which, since when, and a remedy. Runs on the thread of `self`; does not block.
-void report_stall(caf::event_based_actor* self, Process& process, uint64_t session,
-                  const Agents& agents, const Stall& stall,
-                  std::function<void(const std::string&)> say);
+// waits for which, since when, and a remedy. Does not block; `say` is called on the thread of
+// `requests`.
+void report_stall(Requests& requests, Process& process, uint64_t session, const Agents& agents,
+                  const Stall& stall, std::function<void(const std::string&)> say);
 
 }  // namespace troupe

@@ -20,6 +20,7 @@ namespace {
 struct WorkerState {
   const char* name = "worker";  // the actor's name in CAF and in our logs
   Process* process = nullptr;
+  Requests requests;
   struct SessionParts {
     struct CallVersion {
       std::shared_ptr<const Graph> graph;
@@ -30,7 +31,7 @@ struct WorkerState {
       int64_t call = 0;
       std::shared_ptr<Installation> parts;
     };
-    caf::actor master;                                          // its door, set when a step begins
+    MasterDoor master;                                          // its door, set when a step begins
     std::map<uint32_t, Installed> installations;                // by executable
     std::map<std::string, std::shared_ptr<const Op>> replaced;  // by node
     // A running step holds its installation, so it is cancelled here.
@@ -48,7 +49,7 @@ struct WorkerState {
   Became become(const Become& m);
   std::map<int32_t, EdgeCount> uninstall(const Uninstall& m);
   Installation* find(uint64_t session, uint32_t executable) const;  // nullptr if it is not here
-  void start(const StartStep& m, const caf::actor& master);
+  void start(const StartStep& m, const MasterDoor& master);
   void cancel(const CancelStep& m);
   void link_lost(const LinkLost& m);
   Description describe() const;
@@ -117,7 +118,7 @@ void WorkerState::connect(const ConnectParts& m) {
   if (!missing.empty())
     throw Error(Errc::peer_lost, "no link between ", process->task(), " and ", joined(missing));
   for (size_t i = 0; i < m.edges.size(); ++i) {
-    const auto receiver = caf::actor_cast<OpHandle>(process->remote(m.tasks.at(i), m.actors.at(i)));
+    const auto receiver = process->remote<OpHandle>(m.tasks.at(i), m.actors.at(i));
     if (!receiver)
       throw Error(Errc::peer_lost, "no link to ", m.tasks.at(i), ", which receives edge ",
                   m.edges[i]);
@@ -159,7 +160,7 @@ std::map<int32_t, EdgeCount> WorkerState::uninstall(const Uninstall& m) {
   return {};
 }
 
-void WorkerState::start(const StartStep& m, const caf::actor& master) {
+void WorkerState::start(const StartStep& m, const MasterDoor& master) {
   FinishStep answer;
   answer.session = m.session;
   answer.executable = m.executable;
@@ -233,8 +234,9 @@ Description WorkerState::describe() const {
   return out;
 }
 
-caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* process) {
+Agent::behavior_type run_worker(Agent::stateful_pointer<WorkerState> self, Process* process) {
   self->state.process = process;
+  self->state.requests.attach(self);
   self->set_exception_handler(to_error);
   self->set_default_handler([process](caf::scheduled_actor*, caf::message_view&) {
     process->log()->warn("an unknown message came; run one version everywhere: task={}",
@@ -264,7 +266,7 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
         return installation ? to_message(installation->edge_counts()) : EdgeCounts{};
       },
       [self](const StartStep& m) {
-        self->state.start(m, caf::actor_cast<caf::actor>(self->current_sender()));
+        self->state.start(m, caf::actor_cast<MasterDoor>(self->current_sender()));
       },
       [self](const CancelStep& m) { self->state.cancel(m); },
       [self](const LinkLost& m) { self->state.link_lost(m); },
@@ -280,7 +282,7 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
       [self](const AskWaits& m) {
         auto promise = self->make_response_promise<Waits>();
         const Installation* installation = self->state.find(m.session, m.executable);
-        gather_waits(self, *self->state.process, m,
+        gather_waits(self->state.requests, *self->state.process, m,
                      installation ? installation->waiting_for(m.run) : std::vector<std::string>{},
                      [promise](std::vector<std::string> lines) mutable {
                        promise.deliver(Waits{std::move(lines)});
@@ -302,6 +304,6 @@ caf::behavior run_worker(caf::stateful_actor<WorkerState>* self, Process* proces
 
 }  // namespace
 
-caf::actor spawn_worker(Process& process) { return process.system().spawn(run_worker, &process); }
+Agent spawn_worker(Process& process) { return process.system().spawn(run_worker, &process); }
 
 }  // namespace troupe

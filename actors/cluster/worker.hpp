@@ -9,10 +9,32 @@
 
 #include <caf/all.hpp>
 
+#include "actors/async/messages.hpp"
+#include "actors/async/step_messages.hpp"
+
 namespace troupe {
 
 class Process;
 
-caf::actor spawn_worker(Process& process);
+// The door of a master: it sends StartStep, and takes the ends of steps.
+using MasterDoor = caf::typed_actor<caf::reacts_to<FinishStep>>;
+
+using Agent = caf::typed_actor<
+    caf::replies_to<InstallGraph>::with<caf::unit_t>,     // keeps the graph of a call
+    caf::replies_to<InstallParts>::with<PartsInstalled>,  // makes the executors of its parts
+    caf::replies_to<ConnectParts>::with<caf::unit_t>,     // connects their Sends
+    caf::replies_to<Become>::with<Became>,                // replaces a kernel
+    caf::replies_to<Uninstall>::with<EdgeCounts>,         // drops an executable, or a session
+    caf::replies_to<CountEdges>::with<EdgeCounts>,        // tells what it has sent
+    caf::reacts_to<StartStep>,   // runs its parts; the sender gets a FinishStep
+    caf::reacts_to<CancelStep>,  // ends a run
+    caf::reacts_to<LinkLost>,    // from its process: ends the steps with edges over that link
+    caf::replies_to<FindService>::with<caf::actor>,   // names a service or a device
+    caf::replies_to<Describe>::with<Description>,     // tells its devices, executors and steps
+    caf::replies_to<AskWaits>::with<Waits>,           // tells the waits of a run
+    caf::replies_to<ReadClock>::with<ClockReading>,   // tells its clock
+    caf::replies_to<SetTracing>::with<TraceEvents>>;  // begins or ends a trace
+
+Agent spawn_worker(Process& process);
 
 }  // namespace troupe

@@ -58,8 +58,8 @@ std::string says(const Graph& graph, const Absorbed& absorbed) {
 
 }  // namespace
 
-Calls::Calls(Process& process, Members& members, const caf::actor& asker, Graph& graph,
-             uint64_t session, std::function<void(int64_t)> settled)
+Calls::Calls(Process& process, Members& members, const Asker& asker, Graph& graph, uint64_t session,
+             std::function<void(int64_t)> settled)
     : process_(process),
       members_(members),
       asker_(asker),

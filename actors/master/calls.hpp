@@ -23,7 +23,7 @@ class Calls {
  public:
   // `settled` is called, with no lock held, when a call became ready or failed. `asker`
   // (actors/async/ask.hpp) outlives this.
-  Calls(Process& process, Members& members, const caf::actor& asker, Graph& graph, uint64_t session,
+  Calls(Process& process, Members& members, const Asker& asker, Graph& graph, uint64_t session,
         std::function<void(int64_t call)> settled);
 
   // Makes sure that the parameters among the nodes of a call, numbered as in the program's graph,
@@ -95,7 +95,7 @@ class Calls {
 
   Process& process_;
   Members& members_;
-  const caf::actor& asker_;
+  const Asker& asker_;
   Graph& graph_;
   const uint64_t session_;
   const std::function<void(int64_t call)> settled_;

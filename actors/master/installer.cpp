@@ -15,7 +15,7 @@ std::string label(const Output& output) { return detail::concat(output.name(), "
 
 }  // namespace
 
-Installer::Installer(Process& process, Members& members, const caf::actor& asker, uint64_t session,
+Installer::Installer(Process& process, Members& members, const Asker& asker, uint64_t session,
                      Locked locked)
     : process_(process),
       members_(members),
@@ -141,8 +141,8 @@ MasterOrders Installer::connect_here(InstalledCall& call) {
   const ExecutableState& e = state_.calls().at(call.prepared->id);
   for (const ExecutableEdge& edge : e.edges) {
     if (edge.source_task != process_.task()) continue;
-    const auto receiver = caf::actor_cast<OpHandle>(
-        process_.remote(edge.destination_task, e.receivers.at(edge.edge)));
+    const auto receiver =
+        process_.remote<OpHandle>(edge.destination_task, e.receivers.at(edge.edge));
     if (!receiver) return {};  // the member is gone; its member_down() is under way
     call.local->connect(edge.edge, receiver);
   }
@@ -205,7 +205,7 @@ std::shared_ptr<const LiveCall> Installer::make_live(const InstalledCall& call) 
   for (const auto& [task, phase] : e.tasks) {
     if (task == process_.task()) continue;
     const Members::Present member = members_.find(task);
-    caf::actor door = member.agent ? process_.remote(task, member.agent.id()) : caf::actor{};
+    const Agent door = member.agent ? process_.remote<Agent>(task, member.agent.id()) : Agent();
     if (!door) return nullptr;  // the member is gone; its member_down() is under way
     live->remotes.emplace_back(task, door);
   }

@@ -27,9 +27,9 @@ namespace troupe {
 struct LiveCall {
   uint32_t executable = 0;
   std::shared_ptr<Installation> local;
-  PartitionExecutor* client = nullptr;            // takes feeds and holds fetches; may be null
-  std::vector<uint32_t> feed_slots, fetch_slots;  // of `client`
-  std::vector<std::pair<std::string, caf::actor>> remotes;  // task, its worker's door
+  PartitionExecutor* client = nullptr;                 // takes feeds and holds fetches; may be null
+  std::vector<uint32_t> feed_slots, fetch_slots;       // of `client`
+  std::vector<std::pair<std::string, Agent>> remotes;  // task, its agent's door
   bool one_local_executor() const {
     return remotes.empty() && client && local->executors().size() == 1;
   }
@@ -56,7 +56,7 @@ class Installer {
   // closes. Called for answers of other processes, on the asker's thread.
   using Locked = std::function<void(const std::function<void(Later&)>& work)>;
   // `asker` (actors/async/ask.hpp) outlives this.
-  Installer(Process& process, Members& members, const caf::actor& asker, uint64_t session,
+  Installer(Process& process, Members& members, const Asker& asker, uint64_t session,
             Locked locked);
 
   // The calls by number; they are never removed.

@@ -3,7 +3,6 @@
 
 #include <condition_variable>
 
-#include "actors/async/ask.hpp"
 #include "actors/async/guard.hpp"
 #include "actors/async/messages.hpp"
 #include "actors/cluster/survey.hpp"
@@ -51,14 +50,15 @@ Master::Master(Process& process, Graph& graph, uint64_t session)
              }),
       runs_(std::make_shared<RunTable>(process, calls_, session, door_)) {
   caf::actor_config config;
-  door_ = caf::make_actor<Door, caf::actor>(
+  door_ = caf::make_actor<Door, MasterDoor>(
       process.system().next_actor_id(), process.system().node(), &process.system(), config, this);
   process.open_door(caf::actor_cast<caf::strong_actor_ptr>(door_));
-  clock_ = process.system().spawn([this](caf::event_based_actor* self) -> caf::behavior {
+  clock_ = process.system().spawn([this](Ticker::stateful_pointer<Requests> self) {
     self->set_exception_handler(to_error);
+    self->state.attach(self);
     self->delayed_send(self, kMasterTick, caf::tick_atom_v);
-    return {[this, self](caf::tick_atom) {
-      tick(self);
+    return Ticker::behavior_type{[this, self](caf::tick_atom) {
+      tick(self->state);
       self->delayed_send(self, kMasterTick, caf::tick_atom_v);
     }};
   });
@@ -75,8 +75,7 @@ void Master::finished(const FinishStep& m) {
 }
 
 void Master::later(std::function<void()> work) {
-  caf::anon_send(asker_,
-                 RemoteRequest{[work = std::move(work)](caf::event_based_actor*) { work(); }});
+  with_requests(asker_, [work = std::move(work)](Requests&) { work(); });
 }
 
 void Master::failed(const FinishStep& m) {
@@ -90,13 +89,13 @@ void Master::failed(const FinishStep& m) {
   runs_->finish_part(m.run, m.task, missing ? Errc::peer_lost : m.code, m.text, {});
 }
 
-void Master::tick(caf::event_based_actor* self) {
+void Master::tick(Requests& requests) {
   if (const auto now = process_.system().clock().now(); now >= retry_at_) {
     retry_at_ = now + kInstallRetry;
     calls_.retry();
   }
   for (const Stall& stall : runs_->tick())
-    report_stall(self, process_, session_, members_.agents(), stall,
+    report_stall(requests, process_, session_, members_.agents(), stall,
                  [log = process_.log()](const std::string& line) { log->warn(line); });
 }
 

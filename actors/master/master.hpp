@@ -53,17 +53,20 @@ class Master {
 
  private:
   class Door;
+  using Ticker = caf::typed_actor<caf::reacts_to<caf::tick_atom>>;
 
   void finished(const FinishStep& message);
   void failed(const FinishStep& message);
   void later(std::function<void()> work);  // runs on the asker: the network thread may be in here
-  void tick(caf::event_based_actor* self);
+  void tick(Requests& requests);
   void take_back_parts();
 
   Process& process_;
   Graph& graph_;
   const uint64_t session_;
-  caf::actor asker_, door_, clock_;  // send requests to agents; receive FinishStep; tick
+  const Asker asker_;  // sends requests to agents
+  MasterDoor door_;
+  Ticker clock_;
   Members members_;
   Calls calls_;
   const std::shared_ptr<RunTable> runs_;

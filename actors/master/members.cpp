@@ -3,16 +3,16 @@
 
 #include <algorithm>
 
-#include "actors/async/ask.hpp"
 #include "actors/async/deadline.hpp"
 #include "actors/async/joined.hpp"
 
 namespace troupe {
 
-Members::Members(Process& process, const caf::actor& asker, First first)
+Members::Members(Process& process, const Asker& asker, First first)
     : process_(process), asker_(asker), first_(std::move(first)) {}
 
-void Members::up(const Member& member, const caf::actor& agent) {
+void Members::up(const Member& member, const caf::actor& actor) {
+  const auto agent = caf::actor_cast<Agent>(actor);
   uint64_t link = 0;
   {
     std::lock_guard lock(mutex_);
@@ -30,7 +30,7 @@ void Members::up(const Member& member, const caf::actor& agent) {
       });
 }
 
-void Members::described(uint64_t link, const Member& member, const caf::actor& agent,
+void Members::described(uint64_t link, const Member& member, const Agent& agent,
                         std::vector<std::string> devices) {
   std::lock_guard telling(telling_);
   if (stopped_) return;
@@ -43,7 +43,7 @@ void Members::described(uint64_t link, const Member& member, const caf::actor& a
     present_[member.name()] = {member, agent, std::move(devices)};
   }
   first_.up(member);
-  for (MeshListener* l : listeners_) l->up(member, agent);
+  for (MeshListener* l : listeners_) l->up(member, caf::actor_cast<caf::actor>(agent));
   changed_.notify_all();
 }
 
@@ -73,7 +73,8 @@ void Members::refused(Errc code, const std::string& reason) {
 void Members::add_listener(MeshListener* listener) {
   std::lock_guard telling(telling_);
   listeners_.push_back(listener);
-  for (const auto& [task, p] : present()) listener->up(p.member, p.agent);
+  for (const auto& [task, p] : present())
+    listener->up(p.member, caf::actor_cast<caf::actor>(p.agent));
 }
 
 void Members::remove_listener(MeshListener* listener) {
@@ -86,9 +87,9 @@ std::map<std::string, Members::Present> Members::present() const {
   return present_;
 }
 
-std::map<std::string, caf::actor> Members::agents() const {
+std::map<std::string, Agent> Members::agents() const {
   std::lock_guard lock(mutex_);
-  std::map<std::string, caf::actor> out;
+  std::map<std::string, Agent> out;
   for (const auto& [task, member] : present_) out[task] = member.agent;
   return out;
 }

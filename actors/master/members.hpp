@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/async/ask.hpp"
 #include "actors/cluster/process.hpp"
 #include "actors/engine/executor.hpp"
 
@@ -29,7 +30,7 @@ class Members final : public MeshListener {
     std::function<void(const Member&, const std::string& reason)> down;
   };
   // `asker` (actors/async/ask.hpp) outlives this.
-  Members(Process& process, const caf::actor& asker, First first);
+  Members(Process& process, const Asker& asker, First first);
 
   void up(const Member& member, const caf::actor& agent) override;
   void down(const Member& member, const std::string& reason) override;
@@ -41,12 +42,12 @@ class Members final : public MeshListener {
 
   struct Present {
     Member member;
-    caf::actor agent;
+    Agent agent;
     std::vector<std::string> devices;
   };
-  std::map<std::string, Present> present() const;    // up, by task
-  std::map<std::string, caf::actor> agents() const;  // the same
-  Present find(const std::string& task) const;       // an empty agent if it is not up
+  std::map<std::string, Present> present() const;  // up, by task
+  std::map<std::string, Agent> agents() const;     // the same
+  Present find(const std::string& task) const;     // an empty agent if it is not up
   // Includes members that have left: a call may be placed on one that is away just now.
   std::map<std::string, std::vector<std::string>> devices() const;  // by task
   StepResult refusal() const;  // the cluster's refusal of this process; ok if there was none
@@ -65,11 +66,11 @@ class Members final : public MeshListener {
   template <class There, class Missing>
   void wait(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds timeout,
             const There& there, const Missing& missing);
-  void described(uint64_t link, const Member& member, const caf::actor& agent,
+  void described(uint64_t link, const Member& member, const Agent& agent,
                  std::vector<std::string> devices);
 
   Process& process_;
-  const caf::actor& asker_;
+  const Asker& asker_;
   const First first_;
 
   std::mutex telling_;  // held while an event is passed on; taken before mutex_

@@ -26,7 +26,7 @@ class RemoteParts {
   using Done = std::function<void(Errc, const std::string& text, const Receivers&)>;
 
   // `asker` (actors/async/ask.hpp) outlives this.
-  RemoteParts(const caf::actor& asker, uint64_t session) : asker_(asker), session_(session) {}
+  RemoteParts(const Asker& asker, uint64_t session) : asker_(asker), session_(session) {}
 
   // `graph`: of that version of the executable's call.
   void install(const Members::Present& member, const ExecutableState& executable,
@@ -47,7 +47,7 @@ class RemoteParts {
   std::string not_sent_yet(const Members::Present& member, int64_t call, int64_t version,
                            const Graph& graph);
 
-  const caf::actor& asker_;
+  const Asker& asker_;
   const uint64_t session_;
   std::mutex mutex_;                             // guards the next two
   std::map<std::string, std::string> replaced_;  // node -> op

@@ -24,7 +24,7 @@ const char kClosing[] = "the session is closing";
 
 }  // namespace
 
-RunTable::RunTable(Process& process, Calls& calls, uint64_t session, const caf::actor& master)
+RunTable::RunTable(Process& process, Calls& calls, uint64_t session, const MasterDoor& master)
     : process_(process),
       calls_(calls),
       session_(session),
@@ -178,9 +178,7 @@ void RunTable::send_start(const Run& run, const RunContext& context, int64_t old
   m.step = context.step;
   m.first_step = context.first_step;
   m.oldest = oldest;
-  for (const auto& [task, worker] : run.live->remotes)
-    worker->enqueue(caf::actor_cast<caf::strong_actor_ptr>(master_), caf::make_message_id(),
-                    caf::make_message(m), nullptr);
+  for (const auto& [task, worker] : run.live->remotes) caf::send_as(master_, worker, m);
 }
 
 // Removes a run from ending_ once its caller has been told.

@@ -29,7 +29,7 @@ inline constexpr size_t kRunsMax = 4096;
 class RunTable : public std::enable_shared_from_this<RunTable> {
  public:
   // `master` receives the FinishStep messages of workers, and passes them to finish_part().
-  RunTable(Process& process, Calls& calls, uint64_t session, const caf::actor& master);
+  RunTable(Process& process, Calls& calls, uint64_t session, const MasterDoor& master);
 
   // Throws: Error(invalid_argument) for feeds that do not fit.
   RunResult run(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options);
@@ -89,7 +89,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   Process& process_;
   Calls& calls_;
   const uint64_t session_;
-  const caf::actor& master_;
+  const MasterDoor& master_;
   TrainingSteps steps_;
   LocalRuns local_;
 

@@ -174,7 +174,7 @@ void SessionState::close() {
 
 namespace {
 
-std::vector<std::string> tasks_of(const std::map<std::string, caf::actor>& agents) {
+std::vector<std::string> tasks_of(const std::map<std::string, Agent>& agents) {
   std::vector<std::string> out;
   for (const auto& [task, agent] : agents) out.push_back(task);
   return out;

@@ -29,14 +29,15 @@ ParameterGroup::ParameterGroup(Master& master, ParameterOwnerOptions options, Di
 
 void ParameterGroup::begin() {
   Process& process = master_.process();
-  const caf::actor actor = process.system().spawn(
-      [group = shared_from_this()](caf::event_based_actor* self) -> caf::behavior {
+  using Actor = Asker::extend<caf::reacts_to<ShardLost>>;
+  const Actor actor = process.system().spawn(
+      [group = shared_from_this()](Actor::pointer self) -> Actor::behavior_type {
         self->set_exception_handler(to_error);
         group->shards_.attach(self);
         self->attach_functor([weak = group->weak_from_this()](const caf::error& reason) {
           if (auto g = weak.lock()) g->actor_ended(reason);
         });
-        return {[self](const RemoteRequest& work) { work.go(self); },
+        return {[group](const WithRequests& work) { group->shards_.run(work); },
                 [group](const ShardLost& m) {
                   group->events_.tell(&Listener::lost,
                                       detail::concat("shard ", m.shard, " of ", m.container,

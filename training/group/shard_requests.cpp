@@ -5,17 +5,13 @@ namespace troupe {
 
 ShardRequests::Poster ShardRequests::poster() const {
   return [actor = actor_](std::function<void()> work) {
-    caf::anon_send(actor, RemoteRequest{[work = std::move(work)](auto*) { work(); }});
+    with_requests(actor, [work = std::move(work)](Requests&) { work(); });
   };
 }
 
 void ShardRequests::later(std::chrono::milliseconds pause, std::function<void()> work) const {
-  self_->delayed_send(self_, pause, RemoteRequest{[work = std::move(work)](auto*) { work(); }});
-}
-
-void ShardRequests::attach(caf::event_based_actor* self) {
-  self_ = self;
-  requests_.attach(self);
+  caf::delayed_anon_send(actor_, pause,
+                         WithRequests{[work = std::move(work)](Requests&) { work(); }});
 }
 
 void ShardRequests::describe(const std::vector<int32_t>& shards,

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "actors/master/master.hpp"
-#include "actors/async/requests.hpp"
+#include "actors/async/ask.hpp"
 #include "actors/async/when_all.hpp"
 #include "training/shards/shard_table.hpp"
 
@@ -29,8 +29,10 @@ class ShardRequests {
 
   ShardRequests(Master& master, const ShardTable& table) : master_(master), table_(table) {}
 
-  void set_actor(const caf::actor& actor) { actor_ = actor; }  // once the actor exists
-  void attach(caf::event_based_actor* self);                   // called by the actor when it begins
+  void set_actor(Asker actor) { actor_ = std::move(actor); }  // once the actor exists
+  // The actor calls these when it begins, and for its messages.
+  void attach(caf::scheduled_actor* self) { requests_.attach(self); }
+  void run(const WithRequests& work) { work.work(requests_); }
   void end() { caf::anon_send_exit(actor_, caf::exit_reason::user_shutdown); }  // any thread
   // Posts work to the actor from any thread. Work posted after the actor's end is dropped, so it
   // may hold references to objects that the actor keeps alive.
@@ -64,8 +66,7 @@ class ShardRequests {
 
   Master& master_;
   const ShardTable& table_;
-  caf::actor actor_;
-  caf::event_based_actor* self_ = nullptr;
+  Asker actor_;
   Requests requests_;
 };
 

@@ -26,7 +26,7 @@ class Proxy final : public caf::monitorable_actor {
 
 struct Rig {
   Process process{"/job:client/task:0", {.threads = 1}};
-  caf::actor asker = spawn_asker(process.system());
+  Asker asker = spawn_asker(process.system());
   caf::actor whom = make_proxy();
   Rig() { process.track(asker); }
   ~Rig() {
@@ -82,7 +82,7 @@ TEST_CASE("a request to nobody ends at once") {
   std::promise<Errc> told;
   with_requests(rig.asker, [&](Requests& requests) {
     requests.ask<Description>(
-        {}, std::chrono::hours(1), Describe{},
+        caf::actor(), std::chrono::hours(1), Describe{},
         [&](Errc code, const std::string&, const Description&) { told.set_value(code); });
   });
   CHECK(end_of(told.get_future()) == Errc::peer_lost);

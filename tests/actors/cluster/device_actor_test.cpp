@@ -122,7 +122,7 @@ TEST_CASE("a device of another process is found by its name and tells of its mem
   CHECK(session.run({y})[0].item<float>() == 1e6);
 
   caf::scoped_actor self(session.state().process->system());
-  const caf::actor agent = session.state().master->members().agents().at(worker);
+  const Agent agent = session.state().master->members().agents().at(worker);
   caf::actor found;
   self->request(agent, kSoon, FindService{device.name()})
       .receive([&](const caf::actor& actor) { found = actor; },

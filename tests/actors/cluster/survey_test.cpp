@@ -64,12 +64,15 @@ std::string report_of_step_2(Session& session, const Towers& t,
   stall.run = -1;
   stall.seconds = 5;
   stall.open = open;
+  const Asker asker = spawn_asker(state.process->system());
+  state.process->track(asker);
   const auto ask = [&] {
     auto line = std::make_shared<std::promise<std::string>>();
     std::future<std::string> said = line->get_future();
-    caf::actor asker = state.process->system().spawn([&, line](caf::event_based_actor* self) {
-      report_stall(self, *state.process, state.master->session(), state.master->members().agents(),
-                   stall, [line](const std::string& text) { line->set_value(text); });
+    with_requests(asker, [&, line](Requests& requests) {
+      report_stall(requests, *state.process, state.master->session(),
+                   state.master->members().agents(), stall,
+                   [line](const std::string& text) { line->set_value(text); });
     });
     return said.get();
   };
@@ -181,7 +184,7 @@ TEST_CASE("a lost process is left out of counts and traces at once, and a line s
     lines.push_back(line);
   });
   Process& process = *session.state().process;
-  const caf::actor asker = spawn_asker(process.system());
+  const Asker asker = spawn_asker(process.system());
   process.track(asker);
   const Agents agents =
       session.state().master->members().agents();  // the agents as known before the loss
@@ -206,7 +209,7 @@ TEST_CASE("a lost process is left out of counts and traces at once, and a line s
 
 TEST_CASE("agents are asked at once, not one after the other") {
   Process process("/job:client/task:0", {.threads = 1});
-  const caf::actor asker = spawn_asker(process.system());
+  const Asker asker = spawn_asker(process.system());
   // The first agent answers only after the second was asked.
   const caf::actor first =
       process.system().spawn([](caf::event_based_actor* self) -> caf::behavior {
@@ -224,8 +227,11 @@ TEST_CASE("agents are asked at once, not one after the other") {
           return EdgeCounts{{3}, {2}, {40}};
         }};
       });
-  for (const caf::actor& actor : {asker, first, second}) process.track(actor);
-  const auto sum = survey_edges(process, asker, {{"a", first}, {"b", second}}, 1, 1);
+  process.track(asker);
+  for (const caf::actor& actor : {first, second}) process.track(actor);
+  const auto sum = survey_edges(
+      process, asker, {{"a", caf::actor_cast<Agent>(first)}, {"b", caf::actor_cast<Agent>(second)}},
+      1, 1);
   REQUIRE(sum.count(3) == 1);
   CHECK(sum.at(3).transfers == 3);
   CHECK(sum.at(3).bytes == 60);

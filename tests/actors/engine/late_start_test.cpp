@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kSoon{60};
 // The door of an agent: keeps the first StartStep back until release().
 class LateDoor final : public caf::monitorable_actor {
  public:
-  LateDoor(caf::actor_config& config, caf::actor agent)
+  LateDoor(caf::actor_config& config, Agent agent)
       : monitorable_actor(config), agent_(std::move(agent)) {}
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* unit) override {
     if (message->content().match_elements<StartStep>() && first_) {
@@ -34,7 +34,7 @@ class LateDoor final : public caf::monitorable_actor {
   }
 
  private:
-  const caf::actor agent_;
+  const Agent agent_;
   bool first_ = true;  // the net thread's
   std::promise<caf::mailbox_element_ptr> kept_;
 };

@@ -17,9 +17,10 @@ Member member(int task) { return {"worker", task, 1, "127.0.0.1:1"}; }
 // Members of a process; the process's own agent answers for all of them.
 struct Rig {
   Process process{"/job:client/task:0", {.threads = 1}};
-  caf::actor asker = spawn_asker(process.system());
+  Asker asker = spawn_asker(process.system());
   Members members{process, asker, {[](const Member&) {}, [](const Member&, const std::string&) {}}};
   Rig() { process.track(asker); }
+  caf::actor agent() const { return caf::actor_cast<caf::actor>(process.agent()); }
   ~Rig() {
     members.stop();
     process.stop();
@@ -45,9 +46,9 @@ struct SlowListener final : MeshListener {
 
 // Describes itself at once, on the asking thread. If `holds`, that thread stays in here until
 // go_on().
-class Agent final : public caf::monitorable_actor {
+class SlowAgent final : public caf::monitorable_actor {
  public:
-  Agent(caf::actor_config& config, bool holds) : monitorable_actor(config), held_(holds) {}
+  SlowAgent(caf::actor_config& config, bool holds) : monitorable_actor(config), held_(holds) {}
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
     if (!message->content().match_elements<Describe>()) return;
     message->sender->enqueue(nullptr, message->mid.response_id(), caf::make_message(Description{}),
@@ -62,12 +63,12 @@ class Agent final : public caf::monitorable_actor {
 
   static caf::actor make(Process& process, bool holds) {
     caf::actor_config config;
-    return caf::make_actor<Agent, caf::actor>(process.system().next_actor_id(),
-                                              process.system().node(), &process.system(), config,
-                                              holds);
+    return caf::make_actor<SlowAgent, caf::actor>(process.system().next_actor_id(),
+                                                  process.system().node(), &process.system(),
+                                                  config, holds);
   }
-  static Agent& of(const caf::actor& agent) {
-    return *static_cast<Agent*>(caf::actor_cast<caf::abstract_actor*>(agent));
+  static SlowAgent& of(const caf::actor& agent) {
+    return *static_cast<SlowAgent*>(caf::actor_cast<caf::abstract_actor*>(agent));
   }
 
  private:
@@ -81,7 +82,7 @@ TEST_CASE("a removed listener is not in the middle of a call, and is never calle
   for (int round = 0; round < 5; ++round) {
     auto listener = std::make_unique<SlowListener>();
     rig.members.add_listener(listener.get());
-    rig.members.up(member(round), rig.process.agent());
+    rig.members.up(member(round), rig.agent());
     while (!listener->inside) std::this_thread::yield();
     std::atomic<bool> removing{false};
     std::thread remover([&] {
@@ -110,19 +111,20 @@ TEST_CASE("who waits for members hears at once that the cluster refuses us") {
 
 TEST_CASE("what came of an older link to the same process says nothing of the newer one") {
   Rig rig;
-  const caf::actor first = Agent::make(rig.process, true), second = Agent::make(rig.process, false);
+  const caf::actor first = SlowAgent::make(rig.process, true);
+  const caf::actor second = SlowAgent::make(rig.process, false);
   rig.members.up(member(1), first);
-  Agent::of(first).await_question();  // the answer waits for the asking thread
+  SlowAgent::of(first).await_question();  // the answer waits for the asking thread
   rig.members.down(member(1), "the link was cut");
   rig.members.up(member(1), second);
-  Agent::of(first).go_on();
+  SlowAgent::of(first).go_on();
   CHECK(rig.members.wait_for({"/job:worker/task:1"}, std::chrono::seconds(20)).empty());
   CHECK(rig.members.find("/job:worker/task:1").agent.id() == second.id());
 }
 
 TEST_CASE("a late listener hears of members that are up already") {
   Rig rig;
-  rig.members.up(member(1), rig.process.agent());
+  rig.members.up(member(1), rig.agent());
   CHECK(rig.members.wait_for({"/job:worker/task:1"}, std::chrono::seconds(20)).empty());
   SlowListener listener;
   listener.held = false;

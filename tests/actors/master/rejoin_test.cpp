@@ -88,7 +88,7 @@ TEST_CASE("a process that comes back drops what it had of a call, and ends the s
 
   Master& master = *session.state().master;
   const Member member{"worker", 0, worker.incarnation(), cluster.address(0)};
-  const caf::actor agent = master.members().agents().at(kWorker);
+  const auto agent = caf::actor_cast<caf::actor>(master.members().agents().at(kWorker));
   for (int round = 0; round < 3; ++round) {
     std::promise<RunResult> ended;
     first.start({one}, {}, [&](RunResult result) { ended.set_value(std::move(result)); });
