@@ -29,7 +29,7 @@ ParameterGroup::ParameterGroup(Master& master, ParameterOwnerOptions options, Di
 
 void ParameterGroup::begin() {
   Process& process = master_.process();
-  using Actor = Asker::extend<caf::reacts_to<ShardLost>>;
+  using Actor = Asker::extend_with<ShardUser>;
   const Actor actor = process.system().spawn(
       [group = shared_from_this()](Actor::pointer self) -> Actor::behavior_type {
         self->set_exception_handler(to_error);

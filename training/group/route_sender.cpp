@@ -1,6 +1,8 @@
 // Sends routes to processes, again and again until they are taken.
 #include "training/group/route_sender.hpp"
 
+#include "training/group/services.hpp"
+
 namespace troupe {
 namespace {
 
@@ -43,7 +45,7 @@ void RouteSender::send_patiently(const std::string& task, int64_t round, int tri
 }
 
 void RouteSender::send(const std::string& task, Done done) {
-  shards_.ask_service<caf::unit_t>(
+  shards_.ask_service<ParameterService, caf::unit_t>(
       task, "parameters", kRouteTimeout, table_.routes(master_.session()),
       [done = std::move(done)](Errc code, const std::string& text, const caf::unit_t&) {
         done(code, text);

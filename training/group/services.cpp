@@ -46,6 +46,8 @@ class ClientDoor final : public caf::monitorable_actor {
   const std::weak_ptr<ParameterClient> client_;
 };
 
+using TickingService = ParameterService::extend<caf::reacts_to<caf::tick_atom>>;
+
 ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
   ParameterRoutes out;
   out.epoch = m.epoch;
@@ -60,7 +62,7 @@ ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
     slice.size = spec.size;
     slice.task = m.tasks.at(i);
     slice.local = slice.task == process.task();
-    slice.shard = process.remote(slice.task, m.doors.at(i));
+    slice.shard = process.remote<ShardDoor>(slice.task, m.doors.at(i));
     if (slice.local && slice.shard) slice.here = local_shard(slice.shard);
     if (!slice.shard)
       throw Error(Errc::peer_lost, "no link to ", slice.task, ", which holds ", spec.parameter);
@@ -69,16 +71,12 @@ ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
   return out;
 }
 
-// The service "parameters" of a process.
-using ParameterService = caf::typed_actor<caf::replies_to<RouteParameters>::with<caf::unit_t>,
-                                          caf::reacts_to<LinkLost>, caf::reacts_to<caf::tick_atom>>;
-
 class Services final : public ProcessServices {
  public:
   Services(Process& process, ShardSeams seams)
       : process_(process), shards_(spawn_shard_service(process, std::move(seams))) {
     parameters_ = process.system().spawn(
-        [this](ParameterService::pointer self) -> ParameterService::behavior_type {
+        [this](TickingService::pointer self) -> TickingService::behavior_type {
           self->set_exception_handler(to_error);
           self->delayed_send(self, kResendTick, caf::tick_atom_v);
           return {[this](const RouteParameters& m) {
@@ -98,7 +96,7 @@ class Services final : public ProcessServices {
                   }};
         });
     process.track(shards_);
-    process.track(caf::actor_cast<caf::actor>(parameters_));
+    process.track(parameters_);
   }
   void stop() override {
     for (const auto& c : clients()) c->fail_all(Errc::cancelled, "the process is ending");
@@ -110,7 +108,7 @@ class Services final : public ProcessServices {
     caf::anon_send_exit(parameters_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(shards_, caf::exit_reason::user_shutdown);
     shards_ = nullptr;
-    parameters_ = ParameterService();
+    parameters_ = nullptr;
   }
 
   ParameterPort* port(uint64_t session) override { return client(session).get(); }
@@ -133,7 +131,7 @@ class Services final : public ProcessServices {
   }
   caf::actor actor(const std::string& name) override {
     std::lock_guard lock(mutex_);
-    if (name == "shards") return shards_;
+    if (name == "shards") return caf::actor_cast<caf::actor>(shards_);
     if (name == "parameters") return caf::actor_cast<caf::actor>(parameters_);
     return {};
   }
@@ -157,7 +155,7 @@ class Services final : public ProcessServices {
   };
   struct Entry {
     std::shared_ptr<ParameterClient> client;
-    caf::actor door;
+    ParameterDoor door;
     Routes routes;
   };
 
@@ -174,7 +172,7 @@ class Services final : public ProcessServices {
           process_.incarnation(), !process_.simulated());
       entry.client->set_tracer(&process_.tracer());
       caf::actor_config config;
-      entry.door = caf::make_actor<ClientDoor, caf::actor>(
+      entry.door = caf::make_actor<ClientDoor, ParameterDoor>(
           system.next_actor_id(), system.node(), &system, config,
           std::weak_ptr<ParameterClient>(entry.client));
       entry.client->set_door(entry.door);
@@ -226,7 +224,7 @@ class Services final : public ProcessServices {
 
   Process& process_;
   mutable std::mutex mutex_;  // guards the rest
-  caf::actor shards_;
+  ShardService shards_;
   ParameterService parameters_;
   std::map<uint64_t, Entry> clients_;
   std::vector<std::shared_ptr<ParameterClient>> retired_;

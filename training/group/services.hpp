@@ -4,10 +4,17 @@
 // Owner: its maker; it outlives the processes that name it. Thread: any.
 #pragma once
 
+#include "actors/async/messages.hpp"
 #include "actors/cluster/services.hpp"
+#include "training/parameters/messages.hpp"
 #include "training/shards/shard_service.hpp"
 
 namespace troupe {
+
+// The service "parameters" of a process: RouteParameters sets the routes of a session; LinkLost
+// comes from the process, and ends the requests over that link.
+using ParameterService =
+    caf::typed_actor<caf::replies_to<RouteParameters>::with<caf::unit_t>, caf::reacts_to<LinkLost>>;
 
 class TrainingServices final : public ServicesFactory {
  public:

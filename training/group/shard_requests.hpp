@@ -14,6 +14,7 @@
 #include "actors/master/master.hpp"
 #include "actors/async/ask.hpp"
 #include "actors/async/when_all.hpp"
+#include "training/shards/shard_service.hpp"
 #include "training/shards/shard_table.hpp"
 
 namespace troupe {
@@ -42,7 +43,7 @@ class ShardRequests {
 
   // Sends a request to the service of that name in a process. `timeout` is for its answer; finding
   // the service takes at most the smaller of that and kAnswerTimeout.
-  template <class Answer, class Message>
+  template <class Service, class Answer, class Message>
   void ask_service(const std::string& task, const std::string& service,
                    std::chrono::seconds timeout, Message message, Then<Answer> then);
   // Sends a request to a shard, through the shard service of its process.
@@ -70,7 +71,7 @@ class ShardRequests {
   Requests requests_;
 };
 
-template <class Answer, class Message>
+template <class Service, class Answer, class Message>
 void ShardRequests::ask_service(const std::string& task, const std::string& service,
                                 std::chrono::seconds timeout, Message message, Then<Answer> then) {
   const auto told = [task, then = std::move(then)](Errc code, const std::string& text,
@@ -81,7 +82,7 @@ void ShardRequests::ask_service(const std::string& task, const std::string& serv
                [this, timeout, message = std::move(message), told](
                    Errc code, const std::string& text, const caf::actor& found) {
                  if (code == Errc::ok)
-                   requests_.ask<Answer>(found, timeout, message, told);
+                   requests_.ask<Answer>(caf::actor_cast<Service>(found), timeout, message, told);
                  else
                    told(code, text, {});
                });
@@ -90,8 +91,9 @@ void ShardRequests::ask_service(const std::string& task, const std::string& serv
 template <class Answer, class Message>
 void ShardRequests::ask(int32_t shard, Message message, Then<Answer> then) {
   constexpr bool files = std::is_same_v<Message, WriteShard> || std::is_same_v<Message, BeginEpoch>;
-  ask_service<Answer>(table_.shards.at(shard).task, "shards", files ? kFileTimeout : kAnswerTimeout,
-                      std::move(message), std::move(then));
+  ask_service<ShardService, Answer>(table_.shards.at(shard).task, "shards",
+                                    files ? kFileTimeout : kAnswerTimeout, std::move(message),
+                                    std::move(then));
 }
 
 template <class Message>

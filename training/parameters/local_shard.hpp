@@ -14,6 +14,11 @@
 
 namespace troupe {
 
+// The door of a client, where the answers of shards come.
+using ParameterDoor = caf::typed_actor<caf::reacts_to<Pulled>, caf::reacts_to<Acknowledged>>;
+// A shard as its clients know it. Its answers go to the sender.
+using ShardDoor = caf::typed_actor<caf::reacts_to<Push>, caf::reacts_to<Pull>>;
+
 // An answer of a shard. `to`: the number under which the shard knows the client.
 struct ShardAction {
   uint64_t to = 0;

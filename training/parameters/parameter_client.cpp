@@ -212,9 +212,7 @@ void ParameterClient::send(uint64_t ticket, Part part, bool here) {
       std::visit([this](auto& m) { on(std::move(m)); }, answer.message);
     return;
   }
-  caf::message message =
-      std::visit([](auto& m) { return caf::make_message(std::move(m)); }, request);
-  route->shard->enqueue(door, caf::make_message_id(), std::move(message), nullptr);
+  std::visit([&](auto& m) { caf::send_as(door_, route->shard, std::move(m)); }, request);
 }
 
 ShardRequest ParameterClient::message_of(uint64_t ticket, Part&& part) const {

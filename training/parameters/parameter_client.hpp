@@ -48,7 +48,7 @@ class ParameterClient final : public ParameterPort {
                   bool here = false)
       : system_(system), make_(std::move(make)), incarnation_(incarnation), here_(here) {}
 
-  void set_door(const caf::actor& door) { door_ = door; }
+  void set_door(const ParameterDoor& door) { door_ = door; }
   void set_tracer(Tracer* tracer) { tracer_ = tracer; }  // records requests; must live longer
   // Sets new routes; requests of an older epoch end with Errc::stale, the others are sent again to
   // the present places of their shards.
@@ -125,7 +125,7 @@ class ParameterClient final : public ParameterPort {
   const ParameterRequest::Make make_;
   const uint64_t incarnation_;
   const bool here_;
-  caf::actor door_;
+  ParameterDoor door_;
   Tracer* tracer_ = nullptr;
 
   mutable std::mutex mutex_;  // guards the rest

@@ -21,7 +21,7 @@ struct SliceRoute {
   uint32_t slice = 0;
   int64_t offset = 0, size = 0;  // elements
   std::string task;
-  caf::actor shard;
+  ShardDoor shard;
   bool local = false;          // the shard is in this process
   LocalShard* here = nullptr;  // if local: to call it directly; valid as long as `shard`
 };

@@ -16,6 +16,8 @@
 
 #include <caf/all.hpp>
 
+#include "training/parameters/local_shard.hpp"
+
 namespace troupe {
 
 class Senders {
@@ -35,7 +37,7 @@ class Senders {
       doors_.at(it->second).used = ++clock_;
       return {it->second, false, 0};
     }
-    doors_[next_] = {key, caf::actor_cast<caf::actor>(who), ++clock_};
+    doors_[next_] = {key, caf::actor_cast<ParameterDoor>(who), ++clock_};
     return {next_++, true, doors_.size() > kMax ? forget_silent() : 0};
   }
   // Notes that the door was heard of again; false if it was forgotten.
@@ -51,7 +53,7 @@ class Senders {
     return it == numbers_.end() ? 0 : it->second;
   }
   // Null if the door was forgotten.
-  const caf::actor* find(uint64_t number) const {
+  const ParameterDoor* find(uint64_t number) const {
     const auto it = doors_.find(number);
     return it == doors_.end() ? nullptr : &it->second.actor;
   }
@@ -71,7 +73,7 @@ class Senders {
   using Key = std::pair<caf::node_id, caf::actor_id>;
   struct Door {
     Key key;
-    caf::actor actor;
+    ParameterDoor actor;
     uint64_t used = 0;  // clock_ at the last use
   };
 

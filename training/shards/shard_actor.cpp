@@ -19,7 +19,7 @@
 namespace troupe {
 namespace {
 
-class ShardActor final : public caf::stateful_actor<ShardActorState>, public LocalShard {
+class ShardActor final : public FilingShard::stateful_base<ShardActorState>, public LocalShard {
  public:
   ShardActor(caf::actor_config& config, Process* process, std::shared_ptr<DiskThread> disk,
              Shard::Spec spec, std::function<void(Shard&)> on_shard)
@@ -29,7 +29,7 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Loc
         spec_(std::move(spec)),
         on_shard_(std::move(on_shard)) {}
 
-  caf::behavior make_behavior() override;
+  behavior_type make_behavior() override;
 
   // While the actor has handles it does everything in here, also its end. An actor that lives until
   // its last handle goes ends without the lock: a caller has a handle.
@@ -87,9 +87,10 @@ class ShardActor final : public caf::stateful_actor<ShardActorState>, public Loc
   const std::function<void(Shard&)> on_shard_;
 };
 
-caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* process,
-                        std::shared_ptr<DiskThread> disk, Shard::Spec spec,
-                        const std::function<void(Shard&)>& on_shard) {
+FilingShard::behavior_type run_shard(FilingShard::stateful_pointer<ShardActorState> self,
+                                     Process* process, std::shared_ptr<DiskThread> disk,
+                                     Shard::Spec spec,
+                                     const std::function<void(Shard&)>& on_shard) {
   ShardActorState& s = self->state;
   s.self = self;
   s.process = process;
@@ -141,8 +142,8 @@ caf::behavior run_shard(caf::stateful_actor<ShardActorState>* self, Process* pro
   };
 }
 
-caf::behavior ShardActor::make_behavior() {
-  caf::behavior behavior = run_shard(this, process_, std::move(disk_), std::move(spec_), on_shard_);
+FilingShard::behavior_type ShardActor::make_behavior() {
+  behavior_type behavior = run_shard(this, process_, std::move(disk_), std::move(spec_), on_shard_);
   state.open = &open_;
   death_ = caf::make_mailbox_element(nullptr, caf::make_message_id(caf::message_priority::high), {},
                                      FileWorkDone{[this] { state.check(); }});
@@ -152,12 +153,12 @@ caf::behavior ShardActor::make_behavior() {
 
 }  // namespace
 
-LocalShard* local_shard(const caf::actor& actor) {
+LocalShard* local_shard(const ShardDoor& actor) {
   return dynamic_cast<ShardActor*>(caf::actor_cast<caf::abstract_actor*>(actor));
 }
 
-caf::actor spawn_shard(Process& process, std::shared_ptr<DiskThread> disk, const CreateShard& order,
-                       const std::function<void(Shard&)>& on_shard) {
+ShardHandle spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
+                        const CreateShard& order, const std::function<void(Shard&)>& on_shard) {
   Shard::Spec spec;
   spec.epoch = order.epoch;
   spec.rule = static_cast<Aggregation>(order.rule);

@@ -56,7 +56,7 @@ std::vector<Outgoing> ShardActorState::others(ShardActions& actions, uint64_t he
   std::vector<Outgoing> out;
   std::erase_if(actions, [&](ShardAction& action) {
     if (action.to == here) return false;
-    if (const caf::actor* to = senders.find(action.to))
+    if (const ParameterDoor* to = senders.find(action.to))
       out.push_back({*to, std::visit([](auto& m) { return caf::make_message(std::move(m)); },
                                      action.message)});
     return true;
@@ -95,7 +95,7 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
     return to_caf(Errc::stale, detail::concat("the shard does not hold capture ", m.capture,
                                               " of epoch ", m.epoch, " any more"));
   const uint64_t number = owe();
-  disk->post([this, &files = disk->disk(), handle = caf::actor_cast<caf::actor>(self), number, m,
+  disk->post([this, &files = disk->disk(), handle = caf::actor_cast<FileWaiter>(self), number, m,
               image = std::exchange(captured, nullptr)]() mutable {
     std::function<void()> answer;
     try {
@@ -137,7 +137,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   send(out);
   if (!begun) return outcome_error(begun);
   const uint64_t number = owe();
-  disk->post([this, &files = disk->disk(), handle = caf::actor_cast<caf::actor>(self), number, m,
+  disk->post([this, &files = disk->disk(), handle = caf::actor_cast<FileWaiter>(self), number, m,
               slices = shard->slices()]() mutable {
     std::function<void()> answer;
     try {

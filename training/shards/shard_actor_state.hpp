@@ -16,12 +16,11 @@
 #include "actors/async/messages.hpp"
 #include "actors/cluster/process.hpp"
 #include "training/checkpoints/disk_thread.hpp"
-#include "training/parameters/give_initial.hpp"
-#include "training/parameters/messages.hpp"
 #include "training/shards/first_values.hpp"
 #include "training/shards/owed_answers.hpp"
 #include "training/shards/senders.hpp"
 #include "training/shards/shard.hpp"
+#include "training/shards/shard_actor.hpp"
 
 namespace troupe {
 
@@ -35,15 +34,18 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::FileWorkDone)
 
 namespace troupe {
 
+using FileWaiter = caf::typed_actor<caf::reacts_to<FileWorkDone>>;
+using FilingShard = ShardHandle::extend_with<FileWaiter>;  // with the messages to itself
+
 // An answer that is sent after the ShardLock is free.
 struct Outgoing {
-  caf::actor to;
+  ParameterDoor to;
   caf::message message;
 };
 
 struct ShardActorState {
   const char* name = "shard";  // how CAF and our logs call this actor
-  caf::event_based_actor* self = nullptr;
+  caf::local_actor* self = nullptr;
   Process* process = nullptr;
   std::shared_ptr<DiskThread> disk;
   std::unique_ptr<Shard> shard;

@@ -23,34 +23,29 @@ struct ShardServiceState {
   std::shared_ptr<DiskThread> disk;
   std::function<void(Shard&)> on_shard;
   struct Entry {
-    caf::actor actor;
-    std::set<caf::actor> users;  // sessions that asked for it; they are told when it dies
+    ShardHandle actor;
+    std::set<ShardUser> users;  // sessions that asked for it; they are told when it dies
   };
   std::map<std::pair<std::string, int32_t>, Entry> shards;
 };
 
-caf::response_promise refuse(caf::event_based_actor* self, caf::error error) {
-  auto promise = self->make_response_promise();
-  promise.deliver(std::move(error));
-  return promise;
-}
+template <class Message>
+using AnswerTo = caf::detail::tl_head_t<caf::response_type_t<ShardOrders::signatures, Message>>;
 
 // Orders to a shard go to its service, so that the sender need not know the shard's actor.
 template <class Message>
-caf::response_promise pass_on(caf::stateful_actor<ShardServiceState>* self,
-                              const std::string& container, int32_t shard, const Message& message) {
-  auto it = self->state.shards.find({container, shard});
+caf::result<AnswerTo<Message>> pass_on(ShardService::stateful_pointer<ShardServiceState> self,
+                                       const Message& m) {
+  auto it = self->state.shards.find({m.container, m.shard});
   if (it == self->state.shards.end())
-    return refuse(self,
-                  to_caf(Errc::stale, detail::concat(self->state.process->task(), " has no shard ",
-                                                     shard, " of ", container)));
-  auto promise = self->make_response_promise();
-  promise.delegate(it->second.actor, message);
-  return promise;
+    return to_caf(Errc::stale, detail::concat(self->state.process->task(), " has no shard ",
+                                              m.shard, " of ", m.container));
+  return self->delegate(it->second.actor, m);
 }
 
-caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Process* process,
-                                const ShardSeams& seams) {
+ShardService::behavior_type run_shard_service(
+    ShardService::stateful_pointer<ShardServiceState> self, Process* process,
+    const ShardSeams& seams) {
   ShardServiceState& s = self->state;
   s.process = process;
   s.disk = std::make_shared<DiskThread>(seams.disk, process->simulated());
@@ -59,13 +54,13 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
   self->set_down_handler([self](const caf::down_msg& m) {
     for (auto it = self->state.shards.begin(); it != self->state.shards.end(); ++it) {
       std::erase_if(it->second.users,
-                    [&](const caf::actor& user) { return user.address() == m.source; });
+                    [&](const ShardUser& user) { return user.address() == m.source; });
       if (it->second.actor.address() != m.source) continue;
       const std::string reason = from_caf(m.reason).second;
       self->state.process->log()->error("shard died: container={} shard={} reason={}",
                                         it->first.first, it->first.second, reason);
       self->state.process->close_door(it->second.actor.id());
-      for (const caf::actor& user : it->second.users)
+      for (const ShardUser& user : it->second.users)
         self->send(user, ShardLost{it->first.first, it->first.second, reason});
       self->state.shards.erase(it);
       return;
@@ -73,7 +68,7 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
   });
   self->set_exit_handler([self](const caf::exit_msg& m) {
     for (auto& [key, entry] : self->state.shards) {
-      self->demonitor(entry.actor);
+      self->demonitor(entry.actor.address());
       self->state.process->close_door(entry.actor.id());
       self->send_exit(entry.actor, m.reason);
     }
@@ -81,7 +76,7 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
     self->quit(m.reason);
   });
   return {
-      [self](const CreateShard& m) {
+      [self](const CreateShard& m) -> caf::result<ShardDescription> {
         ShardServiceState& state = self->state;
         auto [it, fresh] = state.shards.try_emplace({m.container, m.shard});
         if (fresh) {
@@ -89,17 +84,17 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
             it->second.actor = spawn_shard(*state.process, state.disk, m, state.on_shard);
           } catch (const std::exception& e) {
             state.shards.erase(it);
-            return refuse(self, error_of(e));
+            return error_of(e);
           }
           self->monitor(it->second.actor);
           state.process->track(it->second.actor);
           state.process->open_door(caf::actor_cast<caf::strong_actor_ptr>(it->second.actor));
         }
-        auto user = caf::actor_cast<caf::actor>(self->current_sender());
+        auto user = caf::actor_cast<ShardUser>(self->current_sender());
         if (user && it->second.users.insert(user).second) self->monitor(user);
-        return pass_on(self, m.container, m.shard, m);
+        return pass_on(self, m);
       },
-      [self](const DescribeShard& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const DescribeShard& m) { return pass_on(self, m); },
       [self](const AskWaits& m) {
         struct Gathered {
           caf::typed_response_promise<Waits> promise;
@@ -122,11 +117,11 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
                   });
         return promise;
       },
-      [self](const SetInitial& m) { return pass_on(self, m.container, m.shard, m); },
-      [self](const GiveInitial& m) { return pass_on(self, m.container, m.shard, m); },
-      [self](const BeginEpoch& m) { return pass_on(self, m.container, m.shard, m); },
-      [self](const CaptureShard& m) { return pass_on(self, m.container, m.shard, m); },
-      [self](const WriteShard& m) { return pass_on(self, m.container, m.shard, m); },
+      [self](const SetInitial& m) { return pass_on(self, m); },
+      [self](const GiveInitial& m) { return pass_on(self, m); },
+      [self](const BeginEpoch& m) { return pass_on(self, m); },
+      [self](const CaptureShard& m) { return pass_on(self, m); },
+      [self](const WriteShard& m) { return pass_on(self, m); },
       [self](const DropContainer& m) {
         auto& shards = self->state.shards;
         for (auto it = shards.begin(); it != shards.end();) {
@@ -134,7 +129,7 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
             ++it;
             continue;
           }
-          self->demonitor(it->second.actor);
+          self->demonitor(it->second.actor.address());
           self->state.process->close_door(it->second.actor.id());
           self->send_exit(it->second.actor, caf::exit_reason::user_shutdown);
           it = shards.erase(it);
@@ -145,7 +140,7 @@ caf::behavior run_shard_service(caf::stateful_actor<ShardServiceState>* self, Pr
 
 }  // namespace
 
-caf::actor spawn_shard_service(Process& process, ShardSeams seams) {
+ShardService spawn_shard_service(Process& process, ShardSeams seams) {
   return process.system().spawn(run_shard_service, &process, std::move(seams));
 }
 

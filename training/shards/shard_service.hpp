@@ -9,11 +9,11 @@
 
 #include <caf/all.hpp>
 
+#include "training/shards/shard_actor.hpp"
+
 namespace troupe {
 
 class Disk;
-class Process;
-class Shard;
 
 // The seams between shards and the file system, for simulations. Production leaves them empty.
 struct ShardSeams {
@@ -22,6 +22,11 @@ struct ShardSeams {
   std::function<void(Shard&)> on_shard = {};
 };
 
-caf::actor spawn_shard_service(Process& process, ShardSeams seams = {});
+// A session that has sent a CreateShard: it hears of the shard's death.
+using ShardUser = caf::typed_actor<caf::reacts_to<ShardLost>>;
+// Orders go to the shard that they name. DropContainer: ends all shards of a container.
+using ShardService = ShardOrders::extend<caf::reacts_to<DropContainer>>;
+
+ShardService spawn_shard_service(Process& process, ShardSeams seams = {});
 
 }  // namespace troupe

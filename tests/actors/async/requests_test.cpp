@@ -88,4 +88,22 @@ TEST_CASE("a request to nobody ends at once") {
   CHECK(end_of(told.get_future()) == Errc::peer_lost);
 }
 
+TEST_CASE("an agent refuses a message that it does not know in words") {
+  static_assert(caf::response_type<Agent::signatures, Describe>::valid);
+  static_assert(!caf::response_type<Agent::signatures, DescribeDevice>::valid);
+  Rig rig;
+  std::promise<std::pair<Errc, std::string>> told;
+  with_requests(rig.asker, [&](Requests& requests) {
+    requests.ask<DeviceDescription>(  // of a process of another version
+        caf::actor_cast<caf::actor>(rig.process.agent()), std::chrono::hours(1), DescribeDevice{},
+        [&](Errc code, const std::string& text, const DeviceDescription&) {
+          told.set_value({code, text});
+        });
+  });
+  CHECK(told.get_future().get() ==
+        std::pair<Errc, std::string>(
+            Errc::bad_configuration,
+            "/job:client/task:0 does not understand that message; run one version everywhere"));
+}
+
 }  // namespace troupe

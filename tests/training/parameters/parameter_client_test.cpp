@@ -14,6 +14,7 @@ struct ClientRig {
   caf::actor_system_config config;
   caf::actor_system system{config};
   caf::scoped_actor shard{system};
+  const ShardDoor door = caf::actor_cast<ShardDoor>(shard);
   std::shared_ptr<ParameterClient> client = std::make_shared<ParameterClient>(
       system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
   ClientRig() {
@@ -22,7 +23,7 @@ struct ClientRig {
     routes.parameters["w"] = {
         DType::f32,
         Shape{2},
-        {{.slice = 0, .offset = 0, .size = 2, .task = "/job:ps/task:0", .shard = shard}}};
+        {{.slice = 0, .offset = 0, .size = 2, .task = "/job:ps/task:0", .shard = door}}};
     client->set_routes(routes);
   }
   Push push(int64_t step, std::vector<Errc>& ended) {
@@ -80,7 +81,7 @@ TEST_CASE("the parts of a push whose first part is answered while the second is 
   caf::actor_system_config config;
   caf::actor_system system{config};
   caf::actor_config actor_config;
-  const auto shard = caf::make_actor<AnsweringShard, caf::actor>(
+  const auto shard = caf::make_actor<AnsweringShard, ShardDoor>(
       system.next_actor_id(), system.node(), &system, actor_config);
   auto& door = *static_cast<AnsweringShard*>(caf::actor_cast<caf::abstract_actor*>(shard));
   door.client = std::make_shared<ParameterClient>(
@@ -117,7 +118,7 @@ TEST_CASE("routes of the same epoch do not overtake a gradient that was given aw
   routes.epoch = 1;
   SliceRoute whole{.slice = 0, .offset = 0, .size = 30'000, .task = "/job:local/task:0"};
   whole.local = true;
-  whole.shard = rig.shard;
+  whole.shard = rig.door;
   routes.parameters["w"] = {DType::f32, Shape{30'000}, {whole}};
   rig.client->set_routes(routes);
   bool ended = false;
@@ -143,7 +144,7 @@ TEST_CASE("a shard of the process gets a large gradient for good, and is asked a
   const auto route_to = [&](std::vector<SliceRoute> slices) {
     ParameterRoutes routes;
     routes.epoch = 1;
-    for (SliceRoute& slice : slices) slice.shard = rig.shard;
+    for (SliceRoute& slice : slices) slice.shard = rig.door;
     routes.parameters["w"] = {DType::f32, Shape{30'000}, std::move(slices)};
     rig.client->set_routes(routes);
   };
@@ -195,6 +196,7 @@ TEST_CASE("rows are asked of the slices that have them, and come back in their o
   caf::actor_system_config config;
   caf::actor_system system{config};
   caf::scoped_actor shard{system};
+  const ShardDoor door = caf::actor_cast<ShardDoor>(shard);
   ParameterClient client(
       system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
   ParameterRoutes routes;
@@ -202,9 +204,9 @@ TEST_CASE("rows are asked of the slices that have them, and come back in their o
   routes.parameters["w"] = {
       DType::f32,
       Shape{12, 2},
-      {{.slice = 0, .offset = 0, .size = 8, .task = "/job:ps/task:0", .shard = shard},
-       {.slice = 1, .offset = 8, .size = 8, .task = "/job:ps/task:1", .shard = shard},
-       {.slice = 2, .offset = 16, .size = 8, .task = "/job:ps/task:2", .shard = shard}}};
+      {{.slice = 0, .offset = 0, .size = 8, .task = "/job:ps/task:0", .shard = door},
+       {.slice = 1, .offset = 8, .size = 8, .task = "/job:ps/task:1", .shard = door},
+       {.slice = 2, .offset = 16, .size = 8, .task = "/job:ps/task:2", .shard = door}}};
   client.set_routes(routes);
   Errc code = Errc::internal;
   Tensor got;
@@ -263,6 +265,7 @@ TEST_CASE("an answer that finds no memory for its rows is the asker's to know, a
   caf::actor_system_config config;
   caf::actor_system system{config};
   caf::scoped_actor shard{system};
+  const ShardDoor door = caf::actor_cast<ShardDoor>(shard);
   bool room = false;
   ParameterClient client(
       system,
@@ -276,7 +279,7 @@ TEST_CASE("an answer that finds no memory for its rows is the asker's to know, a
   routes.parameters["w"] = {
       DType::f32,
       Shape{2, 1},
-      {{.slice = 0, .offset = 0, .size = 2, .task = "/job:ps/task:0", .shard = shard}}};
+      {{.slice = 0, .offset = 0, .size = 2, .task = "/job:ps/task:0", .shard = door}}};
   client.set_routes(routes);
   std::vector<Errc> ended;
   std::string why;
@@ -309,7 +312,7 @@ TEST_CASE("a push that finds no memory to be cut leaves nothing behind, and its 
   ParameterRoutes routes;
   routes.epoch = 1;
   SliceRoute low{.slice = 0, .offset = 0, .size = kRow, .task = "/job:ps/task:0"}, high = low;
-  low.shard = high.shard = rig.shard;
+  low.shard = high.shard = rig.door;
   high.slice = 1;
   high.offset = kRow;
   routes.parameters["w"] = {DType::f32, Shape{2, kRow}, {low, high}};
@@ -358,6 +361,7 @@ TEST_CASE("a request that begins while the routes change ends with the old epoch
   caf::actor_system_config config;
   caf::actor_system system{config};
   caf::scoped_actor shard{system};
+  const ShardDoor door = caf::actor_cast<ShardDoor>(shard);
   std::shared_ptr<ParameterClient> client;
   const auto routes = [&](uint64_t epoch) {
     ParameterRoutes out;
@@ -365,8 +369,8 @@ TEST_CASE("a request that begins while the routes change ends with the old epoch
     out.parameters["w"] = {
         DType::f32,
         Shape{2},
-        {{.slice = 0, .offset = 0, .size = 1, .task = "/job:ps/task:0", .shard = shard},
-         {.slice = 1, .offset = 1, .size = 1, .task = "/job:ps/task:1", .shard = shard}}};
+        {{.slice = 0, .offset = 0, .size = 1, .task = "/job:ps/task:0", .shard = door},
+         {.slice = 1, .offset = 1, .size = 1, .task = "/job:ps/task:1", .shard = door}}};
     return out;
   };
   std::function<void()> meanwhile;  // between a pull's look at the routes and its first message

@@ -225,10 +225,17 @@ TEST_CASE("rows go to one shard as they are, and cut to several") {
     shard->receive([&](const Push& m) { got = m; });
     return got;
   };
-  const SliceRoute here{
-      .slice = 0, .offset = 0, .size = 12, .task = "/job:a/task:0", .shard = near, .local = true};
-  const SliceRoute there{
-      .slice = 0, .offset = 0, .size = 12, .task = "/job:b/task:0", .shard = far};
+  const SliceRoute here{.slice = 0,
+                        .offset = 0,
+                        .size = 12,
+                        .task = "/job:a/task:0",
+                        .shard = caf::actor_cast<ShardDoor>(near),
+                        .local = true};
+  const SliceRoute there{.slice = 0,
+                         .offset = 0,
+                         .size = 12,
+                         .task = "/job:b/task:0",
+                         .shard = caf::actor_cast<ShardDoor>(far)};
 
   route_to({here});
   push(rows.indices);

@@ -144,7 +144,7 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
 struct ServingShard {
   explicit ServingShard(Process& process) : session(process.system()) {
     const caf::actor service = process.services().actor("shards");
-    actor = process.remote(process.task(), use_shard(session, service));
+    actor = process.remote<ShardHandle>(process.task(), use_shard(session, service));
     session
         ->request(service, std::chrono::seconds(30),
                   SetInitial{"shared", 0, 0, 1, 0, std::string(4 * sizeof(float), 0)})
@@ -176,13 +176,13 @@ struct ServingShard {
     return std::get<Acknowledged>(out.at(0).message);
   }
   caf::scoped_actor session;
-  caf::actor actor;
+  ShardHandle actor;
   caf::strong_actor_ptr door;
 };
 
 TEST_CASE("a shard of the process is called by who has sent it a message, while it lives") {
   Process process("/job:local/task:0", {});
-  CHECK(local_shard(process.services().actor("shards")) == nullptr);
+  CHECK(local_shard(caf::actor_cast<ShardDoor>(process.services().actor("shards"))) == nullptr);
   {
     ServingShard shard(process);
     const Pull first{.slice = 0, .replica = 0, .step = 0, .epoch = 1, .ticket = 7};
