@@ -8,6 +8,12 @@
 
 namespace troupe {
 
+// dL/d(output i), or zeros if no y depends on that output.
+inline Output output_gradient_or_zeros(const GradientContext& ctx, int i, Output like) {
+  const Output gradient = ctx.output_gradient(i);
+  return gradient.defined() ? gradient : zeros_like(like);
+}
+
 // ---- images ----
 
 // dL/dx and dL/dfilter of y = conv2d(x, filter), from dy = dL/dy.

@@ -1,5 +1,5 @@
 // Op: an operation with its names, type rule, gradient and kernels. Each op is one value, in a file
-// of its own or a row of its family's table; ops/all.cpp lists them. Implemented in graph/op.cpp.
+// of ops/ or a row of its family's table; ops/all.cpp lists them. Implemented in graph/op.cpp.
 // docs/adding_an_op.md shows how to write one.
 #pragma once
 

@@ -38,8 +38,7 @@ Op bernoulli_op() {
           .infer_dtypes = infer_dtype_of_first,
           .infer_shapes = infer_shapes,
           .no_gradient = "what is drawn is constant wherever it has a slope in p",
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .kernels = float_kernels(cpu<float>, cpu<double>),
           .stateful = true};
 }
 

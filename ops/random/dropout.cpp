@@ -71,8 +71,7 @@ Op dropout_op() {
           .infer_dtypes = infer_dtype_of_first,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .kernels = float_kernels(cpu<float>, cpu<double>),
           .in_place = true,
           .stateful = true};
 }

@@ -58,9 +58,6 @@ inline void check_random_attrs(const InferContext& ctx) {
                     replica);
 }
 
-// infer_dtypes for an op that draws a value of the dtype of input 0.
-inline std::vector<DType> infer_dtype_of_first(const InferContext& ctx) { return {ctx.dtype(0)}; }
-
 // An op that draws y in attribute shape, with the dtype of one of two kernels by attribute dtype
 // (the first kernel's by default). `attrs` describe the distribution of y, and infer_shapes begins
 // with drawn_shape().

@@ -80,8 +80,7 @@ Op random_gamma_op() {
           .infer_dtypes = infer_dtype_of_first,
           .infer_shapes = infer_shapes,
           .no_gradient = "its slope in alpha has no closed form",
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .kernels = float_kernels(cpu<float>, cpu<double>),
           .stateful = true};
 }
 

@@ -1,4 +1,4 @@
-// Checks of indices for gather, gather_gradient and one_hot.
+// Checks of indices, for ops that choose or place elements.
 #pragma once
 
 #include "ops/support/node.hpp"
@@ -8,6 +8,21 @@ namespace troupe {
 inline void require_index_dtype(const InferContext& ctx, int i) {
   if (ctx.dtype(i) != DType::i32 && ctx.dtype(i) != DType::i64)
     throw ctx.error("wants indices of i32 or i64, got ", ctx.dtype(i), "; cast them");
+}
+
+// infer_dtypes for an op with one output of input 0's dtype, and indices as input 1.
+inline std::vector<DType> infer_dtype_with_indices(const InferContext& ctx) {
+  require_index_dtype(ctx, 1);
+  return {ctx.dtype(0)};
+}
+// The same, with an input 2 that has the dtype of input 0.
+inline std::vector<DType> infer_dtype_around_indices(const InferContext& ctx) {
+  require_index_dtype(ctx, 1);
+  if (ctx.dtype(0) != ctx.dtype(2))
+    throw ctx.error(ctx.node().op->inputs[0], " and ", ctx.node().op->inputs[2],
+                    " must have one dtype, got ", ctx.dtype(0), " and ", ctx.dtype(2),
+                    "; cast one of them");
+  return {ctx.dtype(0)};
 }
 
 // Throws: Error with the first index outside [0, size), its position in row-major order, and the

@@ -2,6 +2,8 @@
 // dtype rules.
 #pragma once
 
+#include <span>
+
 #include "graph/op_properties.hpp"
 #include "troupe/op.hpp"
 
@@ -36,6 +38,26 @@ inline void require_kernel(const InferContext& ctx, DType dtype) {
   throw ctx.error("has no kernel for ", dtype, "; cast to one of ", known);
 }
 
+// The shape [first..., rest...], and the shape of that many rows.
+inline Shape joined_sizes(std::span<const int64_t> first, std::span<const int64_t> rest) {
+  std::vector<int64_t> sizes(first.begin(), first.end());
+  sizes.insert(sizes.end(), rest.begin(), rest.end());
+  return Shape(sizes);
+}
+inline Shape shape_with_rows(int64_t rows, std::span<const int64_t> row) {
+  return joined_sizes(std::span<const int64_t>(&rows, 1), row);
+}
+// The sizes of x from dimension `d` on.
+inline std::span<const int64_t> sizes_from(const Shape& x, int d) {
+  return x.dims().subspan(static_cast<size_t>(d));
+}
+// True if the first sizes of x may be those of `first`.
+inline bool begins_with(const Shape& x, const Shape& first) {
+  bool fits = x.ndim() >= first.ndim();
+  for (int d = 0; fits && d < first.ndim(); ++d) fits = may_equal(first[d], x[d]);
+  return fits;
+}
+
 // infer_shapes for an op with one output of input 0's shape.
 inline std::vector<Shape> infer_same_shape(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
@@ -50,9 +72,33 @@ inline constexpr OpProperties kPassesOn = {
 // The properties of an op without inputs that makes other values in each step.
 inline constexpr OpProperties kDraws = {.draws = true};
 
-// infer_dtypes for an op whose attribute `dtype` gives the dtype of its one output.
+// infer_dtypes for an op with one output: of the dtype that attribute `dtype` gives, of i64, and of
+// the dtype of input 0, whatever the others are.
 inline std::vector<DType> infer_dtype_attr(const InferContext& ctx) {
   return {ctx.attr<DType>("dtype")};
+}
+inline std::vector<DType> infer_i64(const InferContext&) { return {DType::i64}; }
+inline std::vector<DType> infer_dtype_of_first(const InferContext& ctx) { return {ctx.dtype(0)}; }
+
+// Kernels on a CPU that differ in the dtype alone.
+using RunKernel = void (*)(KernelContext&);
+inline std::vector<Kernel> float_kernels(RunKernel f32, RunKernel f64) {
+  return {{.dtype = DType::f32, .run = f32}, {.dtype = DType::f64, .run = f64}};
+}
+inline std::vector<Kernel> index_kernels(RunKernel i32, RunKernel i64) {
+  return {{.dtype = DType::i32, .run = i32}, {.dtype = DType::i64, .run = i64}};
+}
+inline std::vector<Kernel> number_kernels(RunKernel f32, RunKernel f64, RunKernel i32,
+                                          RunKernel i64) {
+  std::vector<Kernel> kernels = float_kernels(f32, f64);
+  for (const Kernel& kernel : index_kernels(i32, i64)) kernels.push_back(kernel);
+  return kernels;
+}
+inline std::vector<Kernel> number_kernels(RunKernel f32, RunKernel f64, RunKernel i32,
+                                          RunKernel i64, RunKernel u8) {
+  std::vector<Kernel> kernels = number_kernels(f32, f64, i32, i64);
+  kernels.push_back({.dtype = DType::u8, .run = u8});
+  return kernels;
 }
 
 // For kernels of several inputs: applies the op's shape rule to the actual shapes if some sizes

@@ -222,8 +222,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
 }
 
 // The values that give sizes may have any dtypes.
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.dtype(0)}; }
-
 struct PatternState final : KernelState {
   Pattern pattern;
 };
@@ -258,7 +256,7 @@ Op regroup_op() {
           .inputs = {"x..."},
           .outputs = {"y"},
           .attrs = {{"pattern", AttrKind::text}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_dtype_of_first,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::none, cpu, nullptr, prepare}},

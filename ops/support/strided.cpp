@@ -162,4 +162,20 @@ void copy_strided(const KernelContext& ctx, int64_t element_size, const Shape& s
   copy_walk<uint64_t>(ctx, walk, x, y);
 }
 
+void take_walked(const KernelContext& ctx, const Tensor& x, const StridedWalk& walk, Tensor& y) {
+  if (y.size() == 0) return;
+  const int64_t element = size_of(x.dtype());
+  copy_strided(ctx, element, walk.shape, static_cast<const char*>(x.raw()) + walk.first * element,
+               walk.strides, y.mutable_raw(), dense_strides(walk.shape));
+}
+
+void place_walked(const KernelContext& ctx, const Tensor& x, const StridedWalk& walk, Tensor& y) {
+  if (y.size() == 0) return;
+  const int64_t element = size_of(x.dtype());
+  std::memset(y.mutable_raw(), 0, static_cast<size_t>(y.byte_size()));
+  if (x.size() == 0) return;
+  copy_strided(ctx, element, walk.shape, x.raw(), dense_strides(walk.shape),
+               static_cast<char*>(y.mutable_raw()) + walk.first * element, walk.strides);
+}
+
 }  // namespace troupe

@@ -16,4 +16,16 @@ Strides dense_strides(const Shape& shape);  // zeros for an empty tensor, which 
 void copy_strided(const KernelContext& ctx, int64_t element_size, const Shape& shape, const void* x,
                   const Strides& x_strides, void* y, const Strides& y_strides);
 
+// Some elements of a tensor: their shape, and how to walk them in it.
+struct StridedWalk {
+  Shape shape;
+  Strides strides = {};
+  int64_t first = 0;  // the offset of the first one, in elements
+};
+
+// y = the elements of x that the walk names.
+void take_walked(const KernelContext& ctx, const Tensor& x, const StridedWalk& walk, Tensor& y);
+// y = zeros, with the elements of x at the places that the walk names.
+void place_walked(const KernelContext& ctx, const Tensor& x, const StridedWalk& walk, Tensor& y);
+
 }  // namespace troupe
