@@ -50,8 +50,7 @@ Op linspace_op() {
           .attrs = {{"count", AttrKind::integer}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+          .kernels = float_kernels(cpu<float>, cpu<double>)};
 }
 
 Output linspace(Output start, Output stop, int64_t count, Origin at) {

@@ -65,10 +65,7 @@ Op range_op() {
           .outputs = {"y"},
           .infer_shapes = infer_shapes,
           .no_gradient = "the number of its elements depends on its inputs",
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
+          .kernels = number_kernels(cpu<float>, cpu<double>, cpu<int32_t>, cpu<int64_t>),
           .value_shapes = true};
 }
 

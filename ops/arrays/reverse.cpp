@@ -28,20 +28,14 @@ void cpu(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const Shape shape = x.shape();
   const uint32_t axes = reversed_axes(ctx, shape.ndim());
-  Tensor& y = ctx.output(0, shape);
-  if (y.size() == 0) return;
-  const Strides strides = dense_strides(shape);
-  Strides walked = strides;
-  int64_t first = 0;
+  StridedWalk walk{shape, dense_strides(shape)};
   for (int d = 0; d < shape.ndim(); ++d) {
     if (!(axes >> d & 1)) continue;
     const auto i = static_cast<size_t>(d);
-    first += (shape[d] - 1) * strides[i];
-    walked[i] = -strides[i];
+    walk.first += (shape[d] - 1) * walk.strides[i];
+    walk.strides[i] = -walk.strides[i];
   }
-  const int64_t element_size = size_of(x.dtype());
-  copy_strided(ctx, element_size, shape, static_cast<const char*>(x.raw()) + first * element_size,
-               walked, y.mutable_raw(), strides);
+  take_walked(ctx, x, walk, ctx.output(0, shape));
 }
 
 }  // namespace

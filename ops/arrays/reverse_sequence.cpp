@@ -26,11 +26,6 @@ SequenceAxes checked_axes_of(const Context& ctx, const Shape& x, const Shape& le
   return axes;
 }
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) {
-  require_index_dtype(ctx, 1);
-  return {ctx.dtype(0)};
-}
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   checked_axes_of(ctx, ctx.input(0), ctx.input(1));
   return {ctx.input(0)};
@@ -89,11 +84,10 @@ Op reverse_sequence_op() {
           .outputs = {"y"},
           .attrs = {{"sequence_axis", AttrKind::integer},
                     {"batch_axis", AttrKind::integer, int64_t{0}}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_dtype_with_indices,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
+          .kernels = index_kernels(cpu<int32_t>, cpu<int64_t>),
           .dispatch = 1};
 }
 

@@ -6,8 +6,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext&) { return {DType::i64}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) { return {Shape{ctx.input(0).ndim()}}; }
 
 void cpu(KernelContext& ctx) {
@@ -21,7 +19,7 @@ Op shape_of_op() {
   return {.name = "ShapeOf",
           .inputs = {"x"},
           .outputs = {"y"},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_i64,
           .infer_shapes = infer_shapes,
           .no_gradient = "sizes do not depend on values",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},

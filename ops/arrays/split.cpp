@@ -1,6 +1,7 @@
 // Split: cuts x into equal parts along an axis; along the outermost axis they share x's memory.
 //   x: any shape whose size along the axis is a multiple of `parts`.
 #include "ops/support/elementwise.hpp"
+#include "ops/gradients.hpp"
 #include "ops/support/join.hpp"
 
 namespace troupe {
@@ -37,10 +38,8 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 // dx: the gradients of the parts, joined; a part without a gradient counts as zeros.
 std::vector<Output> gradient(const GradientContext& ctx) {
   std::vector<Output> parts;
-  for (int i = 0; i < ctx.attr<int64_t>("parts"); ++i) {
-    const Output g = ctx.output_gradient(i);
-    parts.push_back(g.defined() ? g : zeros_like(ctx.output(i)));
-  }
+  for (int i = 0; i < ctx.attr<int64_t>("parts"); ++i)
+    parts.push_back(output_gradient_or_zeros(ctx, i, ctx.output(i)));
   return {concat(parts, ctx.attr<int64_t>("axis"))};
 }
 
