@@ -14,7 +14,6 @@ namespace troupe {
   OP(argmax)                             \
   OP(argmin)                             \
   OP(argsort)                            \
-  OP(argument)                           \
   OP(attention)                          \
   OP(attention_gradient)                 \
   OP(average_pool)                       \
@@ -29,12 +28,9 @@ namespace troupe {
   OP(bias_add)                           \
   OP(bincount)                           \
   OP(boolean_mask)                       \
-  OP(branch)                             \
   OP(broadcast_like)                     \
   OP(broadcast_to)                       \
-  OP(call)                               \
   OP(call_path)                          \
-  OP(capture)                            \
   OP(cast)                               \
   OP(categorical)                        \
   OP(check)                              \
@@ -71,7 +67,6 @@ namespace troupe {
   OP(enqueue)                            \
   OP(expand_dims)                        \
   OP(fill)                               \
-  OP(function)                           \
   OP(fused)                              \
   OP(gather)                             \
   OP(gather_gradient)                    \
@@ -90,15 +85,12 @@ namespace troupe {
   OP(log_det)                            \
   OP(log_sum_exp)                        \
   OP(log_uniform_candidates)             \
-  OP(loop)                               \
-  OP(loop_variable)                      \
   OP(lstm)                               \
   OP(lstm_gradient)                      \
   OP(matmul)                             \
   OP(max_pool)                           \
   OP(max_pool_gradient)                  \
   OP(max_pool_select)                    \
-  OP(merge)                              \
   OP(nonzero)                            \
   OP(one_hot)                            \
   OP(pad)                                \
@@ -133,14 +125,11 @@ namespace troupe {
   OP(reshape_like)                       \
   OP(resize)                             \
   OP(resize_gradient)                    \
-  OP(restore)                            \
-  OP(return)                             \
   OP(reverse)                            \
   OP(reverse_sequence)                   \
   OP(rms_norm)                           \
   OP(rms_norm_gradient)                  \
   OP(roll)                               \
-  OP(save)                               \
   OP(scatter_nd)                         \
   OP(search_sorted)                      \
   OP(shape_of)                           \
@@ -175,7 +164,6 @@ namespace troupe {
   OP(unigram_candidates)                 \
   OP(unique)                             \
   OP(where)                              \
-  OP(while)                              \
   OP(window_sum)                         \
   OP(with_gradient)                      \
   OP(write_parameter)                    \
@@ -191,6 +179,7 @@ namespace troupe {
   FAMILY(comparison)            \
   FAMILY(division)              \
   FAMILY(exponential)           \
+  FAMILY(frame)                 \
   FAMILY(hyperbolic)            \
   FAMILY(logic)                 \
   FAMILY(minimum_and_maximum)   \

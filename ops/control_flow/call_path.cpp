@@ -8,8 +8,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext&) { return {DType::i64}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   check_path(ctx);
   return {Shape{}};
@@ -29,7 +27,7 @@ Op call_path_op() {
           .inputs = {kPathInput},
           .outputs = {"y"},
           .attrs = {{"key", AttrKind::text, std::string()}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_i64,
           .infer_shapes = infer_shapes,
           .no_gradient = "it is a whole number",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},

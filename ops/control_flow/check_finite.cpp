@@ -49,8 +49,7 @@ Op check_finite_op() {
           .attrs = {{"what", AttrKind::text, std::string()}},
           .infer_shapes = infer_same_shape,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+          .kernels = float_kernels(cpu<float>, cpu<double>)};
 }
 
 Output check_finite(Output x, std::string_view what, Origin at) {

@@ -70,9 +70,8 @@ void check_step(const char* function, const Scanned& step, const std::vector<Out
 // [rows, ...] of zeros for rows like `row`; `rows` is a scalar.
 Output no_rows_yet(Graph& graph, int64_t known_rows, Output rows, const Output& row) {
   const Shape& shape = row.shape();
-  std::vector<int64_t> dims(shape.begin(), shape.end());
-  dims.insert(dims.begin(), known_rows >= 0 ? known_rows : 1);
-  const Output zeros = fill(graph, Shape(dims), 0, row.dtype());
+  const Output zeros =
+      fill(graph, shape_with_rows(known_rows >= 0 ? known_rows : 1, shape.dims()), 0, row.dtype());
   if (known_rows >= 0) return zeros;
   const Output zero = fill(graph, {}, 0, DType::i64), one = fill(graph, {}, 1, DType::i64);
   return gather(zeros, multiply(range(zero, rows, one), zero));
