@@ -154,7 +154,6 @@ namespace troupe {
   OP(svd)                                \
   OP(take_along)                         \
   OP(take_along_gradient)                \
-  OP(tensor_scatter_update_gradient)     \
   OP(tile)                               \
   OP(tile_gradient)                      \
   OP(top_k)                              \

@@ -15,13 +15,9 @@ std::vector<DType> infer_dtypes(const InferContext& ctx) {
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const Shape &x = ctx.input(0), &mask = ctx.input(1);
-  bool fits = mask.ndim() >= 1 && mask.ndim() <= x.ndim();
-  for (int d = 0; fits && d < mask.ndim(); ++d) fits = may_equal(mask[d], x[d]);
-  if (!fits)
+  if (mask.ndim() < 1 || !begins_with(x, mask))
     throw ctx.error("wants a mask of one or more of the first dimensions of ", x, ", got ", mask);
-  std::vector<int64_t> y(x.begin() + mask.ndim(), x.end());
-  y.insert(y.begin(), -1);
-  return {Shape(y)};
+  return {shape_with_rows(-1, sizes_from(x, mask.ndim()))};
 }
 
 // Writing dy for dL/dy:  dx = dy at the selected slices, zeros elsewhere.
@@ -38,9 +34,7 @@ void cpu(KernelContext& ctx) {
   const Shape shape = x.shape();
   const bool* holds = mask.data<bool>();
   const int64_t count = std::count(holds, holds + mask.size(), true);
-  std::vector<int64_t> sizes(shape.begin() + mask.ndim(), shape.end());
-  sizes.insert(sizes.begin(), count);
-  Tensor& y = ctx.output(0, Shape(sizes));
+  Tensor& y = ctx.output(0, shape_with_rows(count, sizes_from(shape, mask.ndim())));
   if (y.size() == 0) return;
   int64_t next = 0;
   const auto from = [&](int64_t) {

@@ -9,11 +9,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) {
-  require_index_dtype(ctx, 1);
-  return {ctx.dtype(0)};
-}
-
 template <class Context>
 int coordinates(const Context& ctx, const Shape& x, const Shape& indices) {
   const int last = indices.ndim() - 1;
@@ -40,9 +35,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (indices.ndim() - 1 + x.ndim() - k > Shape::kNdimMax)
     throw ctx.error("would have more than ", int{Shape::kNdimMax}, " dimensions: slices of ", x,
                     " by ", indices);
-  std::vector<int64_t> y(indices.begin(), indices.end() - 1);
-  y.insert(y.end(), x.begin() + k, x.end());
-  return {Shape(y)};
+  return {joined_sizes(indices.dims().first(indices.dims().size() - 1), sizes_from(x, k))};
 }
 
 // Writing dy for dL/dy:  dx = zeros, plus each slice of dy at the slice that it was copied from.
@@ -72,10 +65,10 @@ Op gather_nd_op() {
           .inputs = {"x", "indices"},
           .outputs = {"y"},
           .attrs = {{"coordinates", AttrKind::integer, int64_t{-1}}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_dtype_with_indices,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::i32, cpu}, {DeviceKind::cpu, DType::i64, cpu}},
+          .kernels = index_kernels(cpu, cpu),
           .dispatch = 1};
 }
 

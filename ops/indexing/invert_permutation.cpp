@@ -38,8 +38,7 @@ Op invert_permutation_op() {
           .outputs = {"y"},
           .infer_shapes = infer_shapes,
           .no_gradient = "its input is an integer",
-          .kernels = {{DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}}};
+          .kernels = index_kernels(cpu<int32_t>, cpu<int64_t>)};
 }
 
 Output invert_permutation(Output x, Origin at) {

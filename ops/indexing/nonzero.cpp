@@ -8,8 +8,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext&) { return {DType::i64}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {Shape{-1, ctx.input(0).ndim()}};
 }
@@ -41,7 +39,7 @@ Op nonzero_op() {
   return {.name = "Nonzero",
           .inputs = {"x"},
           .outputs = {"y"},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_i64,
           .infer_shapes = infer_shapes,
           .no_gradient = "an index is constant wherever it has a slope",
           .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu<float>},

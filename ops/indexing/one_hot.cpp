@@ -47,8 +47,7 @@ Op one_hot_op() {
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .no_gradient = "its input is an integer",
-          .kernels = {{DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}}};
+          .kernels = index_kernels(cpu<int32_t>, cpu<int64_t>)};
 }
 
 Output one_hot(Output indices, int64_t depth, DType dtype, Origin at) {

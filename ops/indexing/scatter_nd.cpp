@@ -46,19 +46,16 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op scatter_nd_op() {
-  return {.name = "ScatterNd",
-          .inputs = {"indices", "updates"},
-          .outputs = {"y"},
-          .attrs = {{"shape", AttrKind::shape}},
-          .infer_dtypes = infer_dtypes,
-          .infer_shapes = infer_shapes,
-          .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>}},
-          .dispatch = 1};
+  return {
+      .name = "ScatterNd",
+      .inputs = {"indices", "updates"},
+      .outputs = {"y"},
+      .attrs = {{"shape", AttrKind::shape}},
+      .infer_dtypes = infer_dtypes,
+      .infer_shapes = infer_shapes,
+      .gradient = gradient,
+      .kernels = number_kernels(cpu<float>, cpu<double>, cpu<int32_t>, cpu<int64_t>, cpu<uint8_t>),
+      .dispatch = 1};
 }
 
 Output scatter_nd(Output indices, Output updates, Shape shape, Origin at) {

@@ -25,16 +25,6 @@ inline void check_updates(const InferContext& ctx, const Shape& x, const Shape& 
                     "without that one, then those of x from dimension k on");
 }
 
-// infer_dtypes for an op with indices as input 1 and two other inputs of one dtype.
-inline std::vector<DType> infer_scatter_dtypes(const InferContext& ctx) {
-  require_index_dtype(ctx, 1);
-  if (ctx.dtype(0) != ctx.dtype(2))
-    throw ctx.error(ctx.node().op->inputs[0], " and ", ctx.node().op->inputs[2],
-                    " must have one dtype, got ", ctx.dtype(0), " and ", ctx.dtype(2),
-                    "; cast one of them");
-  return {ctx.dtype(0)};
-}
-
 // The slices' numbers among those of x, [count] of i64, and the size of a slice.
 struct Slices {
   Tensor numbers;
@@ -116,7 +106,7 @@ Op tensor_scatter_op(const char* name, std::vector<Output> (*gradient)(const Gra
   return {.name = name,
           .inputs = {"x", "indices", "updates"},
           .outputs = {"y"},
-          .infer_dtypes = infer_scatter_dtypes,
+          .infer_dtypes = infer_dtype_around_indices,
           .infer_shapes = infer_tensor_scatter,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, dtype_of<Ts>, run_tensor_scatter<F, Ts>}...},

@@ -48,18 +48,15 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op search_sorted_op() {
-  return {.name = "SearchSorted",
-          .inputs = {"sorted", "values"},
-          .outputs = {"y"},
-          .attrs = {{"right", AttrKind::boolean, false}},
-          .infer_dtypes = infer_dtypes,
-          .infer_shapes = infer_shapes,
-          .no_gradient = "an index is constant wherever it has a slope",
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                      {DeviceKind::cpu, DType::u8, cpu<uint8_t>}}};
+  return {
+      .name = "SearchSorted",
+      .inputs = {"sorted", "values"},
+      .outputs = {"y"},
+      .attrs = {{"right", AttrKind::boolean, false}},
+      .infer_dtypes = infer_dtypes,
+      .infer_shapes = infer_shapes,
+      .no_gradient = "an index is constant wherever it has a slope",
+      .kernels = number_kernels(cpu<float>, cpu<double>, cpu<int32_t>, cpu<int64_t>, cpu<uint8_t>)};
 }
 
 Output search_sorted(Output sorted, Output values, bool right, Origin at) {

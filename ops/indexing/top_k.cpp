@@ -84,11 +84,8 @@ Op top_k_op() {
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu<float>},
-                              {DeviceKind::cpu, DType::f64, cpu<double>},
-                              {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                              {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                              {DeviceKind::cpu, DType::u8, cpu<uint8_t>}})};
+          .kernels = with_i8(
+              number_kernels(cpu<float>, cpu<double>, cpu<int32_t>, cpu<int64_t>, cpu<uint8_t>))};
 }
 
 TopK top_k(Output x, int64_t k, Origin at) {
