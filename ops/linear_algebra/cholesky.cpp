@@ -57,14 +57,8 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op cholesky_op() {
-  return {.name = "Cholesky",
-          .inputs = {"a"},
-          .outputs = {"l"},
-          .infer_shapes = infer_square,
-          .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .precision = Precision::wide};
+  return matrix_op("Cholesky", {"a"}, {"l"}, infer_square, gradient,
+                   float_kernels(cpu<float>, cpu<double>));
 }
 
 Output cholesky(Output a, Origin at) { return add_node({.op = "Cholesky", .inputs = {a}}, at); }

@@ -136,14 +136,8 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op eigh_op() {
-  return {.name = "Eigh",
-          .inputs = {"a"},
-          .outputs = {"values", "vectors"},
-          .infer_shapes = infer_shapes,
-          .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .precision = Precision::wide};
+  return matrix_op("Eigh", {"a"}, {"values", "vectors"}, infer_shapes, gradient,
+                   float_kernels(cpu<float>, cpu<double>));
 }
 
 Eigh eigh(Output a, Origin at) {

@@ -44,9 +44,7 @@ inline std::vector<Shape> infer_square(const InferContext& ctx) {
 
 // The leading dimensions and these.
 inline Shape batch_shape(const Shape& x, std::initializer_list<int64_t> last) {
-  std::vector<int64_t> sizes(x.begin(), x.end() - 2);
-  sizes.insert(sizes.end(), last);
-  return Shape(sizes);
+  return joined_sizes(x.dims().first(x.dims().size() - 2), {last.begin(), last.size()});
 }
 
 // For a [..., n, n] and b [..., n, k]. Throws: Error naming both. Returns the shape of b, or what
@@ -67,6 +65,19 @@ inline std::vector<Shape> infer_equations(const InferContext& ctx) {
     x.set(d, either(b[d], a[d]));
   }
   return {x};
+}
+
+// An op on matrices of f32 or f64.
+inline Op matrix_op(const char* name, std::vector<std::string> inputs,
+                    std::vector<std::string> outputs, decltype(Op::infer_shapes) infer_shapes,
+                    decltype(Op::gradient) gradient, std::vector<Kernel> kernels) {
+  return {.name = name,
+          .inputs = std::move(inputs),
+          .outputs = std::move(outputs),
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = std::move(kernels),
+          .precision = Precision::wide};
 }
 
 // ---- gradients ----

@@ -93,14 +93,8 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op qr_op() {
-  return {.name = "Qr",
-          .inputs = {"a"},
-          .outputs = {"q", "r"},
-          .infer_shapes = infer_shapes,
-          .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .precision = Precision::wide};
+  return matrix_op("Qr", {"a"}, {"q", "r"}, infer_shapes, gradient,
+                   float_kernels(cpu<float>, cpu<double>));
 }
 
 Qr qr(Output a, Origin at) {

@@ -1,5 +1,8 @@
 // Solve: the x with a * x = b, or transpose(a) * x = b, by LU with partial pivoting.
 //   a: [..., n, n]   b, x: [..., n, k], f32 or f64
+//
+// Inverse: y with a * y = the identity, by LU with partial pivoting.
+//   a, y: [..., n, n], f32 or f64. To solve equations, `solve` is faster and more accurate.
 #include "ops/linear_algebra/lu.hpp"
 
 namespace troupe {
@@ -34,6 +37,29 @@ void cpu(KernelContext& ctx) {
   }
 }
 
+// Giles, An extended collection of matrix derivative results, 2008, section 2.2.3. Writing dy for
+// dL/dy:  da = -transpose(y) * dy * transpose(y).
+std::vector<Output> gradient_of_inverse(const GradientContext& ctx) {
+  const Output y = ctx.output(0), dy = ctx.output_gradient(0);
+  const Output left = matmul(y, dy, {.transpose_a = true});
+  return {negate(matmul(left, y, {.transpose_b = true}))};
+}
+
+template <class T>
+void cpu_inverse(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  const T* a = ctx.input(0).data<T>();
+  const Batch batch = batch_of(ctx.input(0));
+  T* y = ctx.output().mutable_data<T>();
+  if (batch.count == 0) return;
+  Lu<T> lu(ctx, batch.rows);
+  for (int64_t i = 0; i < batch.count; ++i) {
+    lu.factorize(a + i * batch.size());
+    lu.require_regular(ctx, i, batch.count);
+    lu.solve(nullptr, /*transpose=*/false, y + i * batch.size(), batch.rows);
+  }
+}
+
 }  // namespace
 
 Op solve_op() {
@@ -43,13 +69,19 @@ Op solve_op() {
           .attrs = {{"transpose", AttrKind::boolean, false}},
           .infer_shapes = infer_equations,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .kernels = float_kernels(cpu<float>, cpu<double>),
           .precision = Precision::wide};
 }
 
 Output solve(Output a, Output b, bool transpose, Origin at) {
   return add_node({.op = "Solve", .inputs = {a, b}, .attrs = {{"transpose", transpose}}}, at);
 }
+
+Op inverse_op() {
+  return matrix_op("Inverse", {"a"}, {"y"}, infer_square, gradient_of_inverse,
+                   float_kernels(cpu_inverse<float>, cpu_inverse<double>));
+}
+
+Output inverse(Output a, Origin at) { return add_node({.op = "Inverse", .inputs = {a}}, at); }
 
 }  // namespace troupe

@@ -155,14 +155,8 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op svd_op() {
-  return {.name = "Svd",
-          .inputs = {"a"},
-          .outputs = {"s", "u", "v"},
-          .infer_shapes = infer_shapes,
-          .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .precision = Precision::wide};
+  return matrix_op("Svd", {"a"}, {"s", "u", "v"}, infer_shapes, gradient,
+                   float_kernels(cpu<float>, cpu<double>));
 }
 
 Svd svd(Output a, Origin at) {

@@ -52,8 +52,7 @@ Op triangular_solve_op() {
           .attrs = {{"lower", AttrKind::boolean, true}, {"transpose", AttrKind::boolean, false}},
           .infer_shapes = infer_equations,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .kernels = float_kernels(cpu<float>, cpu<double>),
           .precision = Precision::wide};
 }
 
