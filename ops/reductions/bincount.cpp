@@ -11,8 +11,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext&) { return {DType::i64}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   const int64_t length = ctx.attr<int64_t>("length");
@@ -43,11 +41,10 @@ Op bincount_op() {
           .inputs = {"x"},
           .outputs = {"y"},
           .attrs = {{"length", AttrKind::integer, int64_t{-1}}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_i64,
           .infer_shapes = infer_shapes,
           .no_gradient = "its input is an integer",
-          .kernels = {{DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
+          .kernels = index_kernels(cpu<int32_t>, cpu<int64_t>),
           .value_shapes = true};
 }
 

@@ -107,15 +107,8 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op log_sum_exp_op() {
-  return {.name = "LogSumExp",
-          .inputs = {"x"},
-          .outputs = {"y"},
-          .attrs = reduce_attrs(),
-          .infer_shapes = infer_reduced,
-          .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
-          .precision = Precision::wide};
+  return reduce_op("LogSumExp", infer_reduced, gradient, float_kernels(cpu<float>, cpu<double>),
+                   Precision::wide);
 }
 
 Output log_sum_exp(Output x, ReduceOptions options, Origin at) {

@@ -32,6 +32,20 @@ Attrs to_attrs(const ReduceOptions& options);
 ReduceOptions reduce_options(const Node& node);
 std::vector<Shape> infer_reduced(const InferContext& ctx);
 
+// An op that reduces x over `axes`.
+inline Op reduce_op(const char* name, decltype(Op::infer_shapes) infer_shapes,
+                    decltype(Op::gradient) gradient, std::vector<Kernel> kernels,
+                    Precision precision) {
+  return {.name = name,
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .attrs = reduce_attrs(),
+          .infer_shapes = infer_shapes,
+          .gradient = gradient,
+          .kernels = std::move(kernels),
+          .precision = precision};
+}
+
 // A tensor as [outer, reduced, inner]; a tensor that has no such view is first copied to [outer,
 // reduced].
 struct ReduceView {

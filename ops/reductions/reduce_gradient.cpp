@@ -16,8 +16,6 @@ void check_reduced(const Context& ctx, const Shape& dy, const Shape& x, uint32_t
   if (!may_equal(dy, wanted)) throw ctx.error("wants dy of shape ", wanted, ", got ", dy);
 }
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) { return {ctx.dtype(0)}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   require_kernel(ctx, ctx.dtype(0));
   const Shape& x = ctx.input(1);
@@ -89,14 +87,11 @@ Op reduce_gradient_op() {
           .inputs = {"dy", "x_like"},
           .outputs = {"dx"},
           .attrs = attrs,
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_dtype_of_first,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu<float>},
-                              {DeviceKind::cpu, DType::f64, cpu<double>},
-                              {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                              {DeviceKind::cpu, DType::i64, cpu<int64_t>},
-                              {DeviceKind::cpu, DType::u8, cpu<uint8_t>}}),
+          .kernels = with_i8(
+              number_kernels(cpu<float>, cpu<double>, cpu<int32_t>, cpu<int64_t>, cpu<uint8_t>)),
           .shape_only = 1u << 1,
           .properties = &kProperties};
 }

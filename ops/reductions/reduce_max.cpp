@@ -23,14 +23,10 @@ const Reduction& greatest_reduction(DType dtype) {
 }
 
 Op reduce_max_op() {
-  return {.name = "ReduceMax",
-          .inputs = {"x"},
-          .outputs = {"y"},
-          .attrs = reduce_attrs(),
-          .infer_shapes = infer_extreme<Maximum>,
-          .gradient = gradient_of_extreme,
-          .kernels = with_i8(reduce_kernels<run_extreme<Maximum, greatest_reduction>, float, double,
-                                            int32_t, int64_t, uint8_t>())};
+  return reduce_op("ReduceMax", infer_extreme<Maximum>, gradient_of_extreme,
+                   with_i8(reduce_kernels<run_extreme<Maximum, greatest_reduction>, float, double,
+                                          int32_t, int64_t, uint8_t>()),
+                   Precision::same);
 }
 
 Output reduce_max(Output x, ReduceOptions options, Origin at) {

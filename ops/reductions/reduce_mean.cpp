@@ -27,15 +27,10 @@ void cpu(KernelContext& ctx) {
 }  // namespace
 
 Op reduce_mean_op() {
-  return {.name = "ReduceMean",
-          .inputs = {"x"},
-          .outputs = {"y"},
-          .attrs = reduce_attrs(),
-          .infer_shapes = infer_reduced,
-          .gradient = gradient,
-          .kernels = {{.dtype = DType::f32, .run = cpu<float>, .takes = true},
-                      {.dtype = DType::f64, .run = cpu<double>, .takes = true}},
-          .precision = Precision::wide};
+  return reduce_op("ReduceMean", infer_reduced, gradient,
+                   {{.dtype = DType::f32, .run = cpu<float>, .takes = true},
+                    {.dtype = DType::f64, .run = cpu<double>, .takes = true}},
+                   Precision::wide);
 }
 
 Output reduce_mean(Output x, ReduceOptions options, Origin at) {

@@ -23,14 +23,10 @@ const Reduction& least_reduction(DType dtype) {
 }
 
 Op reduce_min_op() {
-  return {.name = "ReduceMin",
-          .inputs = {"x"},
-          .outputs = {"y"},
-          .attrs = reduce_attrs(),
-          .infer_shapes = infer_extreme<Minimum>,
-          .gradient = gradient_of_extreme,
-          .kernels = with_i8(reduce_kernels<run_extreme<Minimum, least_reduction>, float, double,
-                                            int32_t, int64_t, uint8_t>())};
+  return reduce_op("ReduceMin", infer_extreme<Minimum>, gradient_of_extreme,
+                   with_i8(reduce_kernels<run_extreme<Minimum, least_reduction>, float, double,
+                                          int32_t, int64_t, uint8_t>()),
+                   Precision::same);
 }
 
 Output reduce_min(Output x, ReduceOptions options, Origin at) {

@@ -46,15 +46,10 @@ const Reduction& product_reduction(DType dtype) {
 }
 
 Op reduce_prod_op() {
-  return {.name = "ReduceProd",
-          .inputs = {"x"},
-          .outputs = {"y"},
-          .attrs = reduce_attrs(),
-          .infer_shapes = infer_reduced,
-          .gradient = gradient,
-          .kernels = with_i8(
-              reduce_kernels<run_reduction<product_reduction>, float, double, int32_t, int64_t>()),
-          .precision = Precision::wide};
+  return reduce_op(
+      "ReduceProd", infer_reduced, gradient,
+      with_i8(reduce_kernels<run_reduction<product_reduction>, float, double, int32_t, int64_t>()),
+      Precision::wide);
 }
 
 Output reduce_prod(Output x, ReduceOptions options, Origin at) {

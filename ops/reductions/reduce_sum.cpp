@@ -24,15 +24,10 @@ const Reduction& sum_reduction(DType dtype) {
 }
 
 Op reduce_sum_op() {
-  return {.name = "ReduceSum",
-          .inputs = {"x"},
-          .outputs = {"y"},
-          .attrs = reduce_attrs(),
-          .infer_shapes = infer_reduced,
-          .gradient = gradient,
-          .kernels = with_i8(
-              reduce_kernels<run_reduction<sum_reduction>, float, double, int32_t, int64_t>()),
-          .precision = Precision::wide};
+  return reduce_op(
+      "ReduceSum", infer_reduced, gradient,
+      with_i8(reduce_kernels<run_reduction<sum_reduction>, float, double, int32_t, int64_t>()),
+      Precision::wide);
 }
 
 Output reduce_sum(Output x, ReduceOptions options, Origin at) {

@@ -26,22 +26,13 @@ void check_segments(const Context& ctx, const Shape& x, const Shape& ids) {
   if (sorted ? ids.ndim() != 1 : ids.ndim() < 1)
     throw ctx.error("wants ids ", sorted ? "[n], one for each row" : "of one dimension or more",
                     ", got ", ids);
-  bool fits = x.ndim() >= ids.ndim();
-  for (int d = 0; fits && d < ids.ndim(); ++d) fits = may_equal(x[d], ids[d]);
-  if (!fits)
+  if (!begins_with(x, ids))
     throw ctx.error("wants an id for each row: the sizes of ids ", ids, " are not the first of ",
                     x);
 }
 
 Shape segment_shape(const Shape& x, const Shape& ids, int64_t segments) {
-  std::vector<int64_t> y = {segments};
-  y.insert(y.end(), x.begin() + ids.ndim(), x.end());
-  return Shape(y);
-}
-
-std::vector<DType> infer_dtypes(const InferContext& ctx) {
-  require_index_dtype(ctx, 1);
-  return {ctx.dtype(0)};
+  return shape_with_rows(segments, sizes_from(x, ids.ndim()));
 }
 
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
@@ -145,7 +136,7 @@ Op segment_op(std::string name, std::vector<Output> (*gradient)(const GradientCo
       .inputs = {"x", "ids"},
       .outputs = {"y"},
       .attrs = {{"segments", AttrKind::integer, int64_t{-1}}, {"sorted", AttrKind::boolean, true}},
-      .infer_dtypes = infer_dtypes,
+      .infer_dtypes = infer_dtype_with_indices,
       .infer_shapes = infer_shapes,
       .gradient = gradient,
       .kernels = std::move(kernels),

@@ -47,10 +47,7 @@ Op sum_to_like_op() {
           .outputs = {"y"},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = with_i8({{DeviceKind::cpu, DType::f32, cpu},
-                              {DeviceKind::cpu, DType::f64, cpu},
-                              {DeviceKind::cpu, DType::i32, cpu},
-                              {DeviceKind::cpu, DType::i64, cpu}}),
+          .kernels = with_i8(number_kernels(cpu, cpu, cpu, cpu)),
           .precision = Precision::wide};
 }
 
