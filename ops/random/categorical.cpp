@@ -17,8 +17,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext&) { return {DType::i64}; }
-
 // Context: InferContext or KernelContext.
 template <class Context>
 Shape drawn_shape_of(const Context& ctx, const Shape& logits) {
@@ -85,11 +83,10 @@ Op categorical_op() {
           .inputs = {"logits", kPathInput},
           .outputs = {"y"},
           .attrs = with_random_attrs({{"count", AttrKind::integer}}),
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_i64,
           .infer_shapes = infer_shapes,
           .no_gradient = "what is drawn is a number of a class",
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .kernels = float_kernels(cpu<float>, cpu<double>),
           .stateful = true,
           .precision = Precision::wide};
 }

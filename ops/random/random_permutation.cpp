@@ -13,8 +13,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext&) { return {DType::i64}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   check_random_attrs(ctx);
   if (ctx.input(0).ndim() < 1) throw ctx.error("wants rows to put in an order, got a scalar");
@@ -42,7 +40,7 @@ Op random_permutation_op() {
           .inputs = {"x_like", kPathInput},
           .outputs = {"y"},
           .attrs = with_random_attrs({}),
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_i64,
           .infer_shapes = infer_shapes,
           .no_gradient = "only the number of rows is used",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},

@@ -15,7 +15,7 @@ Attrs attrs(Shape shape, DType dtype, double mean = 0, double stddev = 1) {
 }
 
 OpCases cases() {
-  // Computed independently, from the recipe in ops/random/truncated_normal.cpp; the second number
+  // Computed independently, from the recipe in ops/random/normals.cpp; the second number
   // comes from the fifth attempt.
   return table_of(
       "TruncatedNormal",
