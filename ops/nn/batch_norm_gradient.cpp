@@ -138,8 +138,7 @@ Op batch_norm_gradient_op() {
           .attrs = epsilon_attr(1e-5),
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+          .kernels = float_kernels(cpu<float>, cpu<double>)};
 }
 
 NormGradient batch_norm_gradient(Output dy, Output x, Output gamma, Output mean, Output variance,

@@ -1,4 +1,4 @@
-// Shared by softmax_cross_entropy, its gradient and in_top_k: checks of logits and labels.
+// Shared by softmax_cross_entropy, its gradients and in_top_k: checks of logits and labels.
 //   logits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
 // A row is the logits of one label; error texts count rows through all leading dimensions.
 #pragma once
@@ -43,19 +43,6 @@ inline Shape shape_of_rows(const Shape& logits, const Shape& labels) {
   return shape;
 }
 
-// Checks dloss: [...], of the dtype of the logits.
-inline void require_loss_dtype(const InferContext& ctx, int logits, int dloss) {
-  if (ctx.dtype(dloss) != ctx.dtype(logits))
-    throw ctx.error("dloss and logits must have one dtype, got ", ctx.dtype(dloss), " and ",
-                    ctx.dtype(logits), "; cast one of them");
-}
-
-inline void require_loss_gradient(const InferContext& ctx, const Shape& dloss,
-                                  const Shape& logits) {
-  if (!has_row_for_each(logits, dloss))
-    throw ctx.error("wants dloss [...] and logits [..., classes], got ", dloss, " and ", logits);
-}
-
 // Throws: Error with the row and the label if one is out of range.
 template <class L>
 void check_labels(const KernelContext& ctx, const L* labels, int64_t rows, int64_t classes) {
@@ -63,16 +50,6 @@ void check_labels(const KernelContext& ctx, const L* labels, int64_t rows, int64
     if (labels[row] < 0 || labels[row] >= classes)
       throw ctx.error("row ", row, " has the label ", labels[row], ", but there are ", classes,
                       " classes, counted from 0");
-}
-
-// One row of dL/d(logits). In: y = e^(x - max) of each class, and their `sum`. Out: y = dloss *
-// (softmax(x) - one_hot(label)).
-template <class T>
-void to_loss_slopes(T* y, T sum, T dloss, int64_t label, int64_t classes) {
-  const T share = dloss / sum;
-  TROUPE_INDEPENDENT
-  for (int64_t j = 0; j < classes; ++j) y[j] *= share;
-  y[label] -= dloss;
 }
 
 }  // namespace troupe

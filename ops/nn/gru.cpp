@@ -16,10 +16,6 @@ namespace {
 enum Inputs { kProjected, kH0, kWeights, kBias, kRecurrentBias, kLengths };
 enum Outputs { kGates, kInner, kY, kLastH, kOutputs };
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) {
-  return recurrent_dtypes(ctx, kLengths, kOutputs);
-}
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   using enum RecurrentSize;
   const auto [t, b, h, gates] = require_recurrent(
@@ -227,7 +223,7 @@ Op gru_op() {
       .inputs = {"projected", "h0", "w_h", "bias", "recurrent_bias", "lengths"},
       .outputs = {"gates", "inner", "y", "last_h"},
       .attrs = {{"reset_after", AttrKind::boolean, true}, {"reverse", AttrKind::boolean, false}},
-      .infer_dtypes = infer_dtypes,
+      .infer_dtypes = recurrent_dtypes<kLengths, kOutputs>,
       .infer_shapes = infer_shapes,
       .gradient = gradient,
       .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, prepare_gru<float>},

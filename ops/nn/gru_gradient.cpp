@@ -18,10 +18,6 @@ namespace {
 enum Inputs { kGates, kInner, kY, kDy, kDlastH, kH0, kWeights, kLengths };
 enum Outputs { kDprojected, kDh0, kHBefore, kDinner, kOutputs };
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) {
-  return recurrent_dtypes(ctx, kLengths, kOutputs);
-}
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   using enum RecurrentSize;
   const auto [t, b, h, gates] = require_recurrent(
@@ -215,7 +211,7 @@ Op gru_gradient_op() {
       .inputs = {"gates", "inner", "y", "dy", "dlast_h", "h0", "w_h", "lengths"},
       .outputs = {"dprojected", "dh0", "h_before", "dinner"},
       .attrs = {{"reset_after", AttrKind::boolean, true}, {"reverse", AttrKind::boolean, false}},
-      .infer_dtypes = infer_dtypes,
+      .infer_dtypes = recurrent_dtypes<kLengths, kOutputs>,
       .infer_shapes = infer_shapes,
       .no_gradient = "the second derivatives of Gru have no kernel; build the steps of ops",
       .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, prepare_gru<float>},

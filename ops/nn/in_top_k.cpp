@@ -56,8 +56,7 @@ Op in_top_k_op() {
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .no_gradient = "a comparison is constant wherever it has a slope",
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+          .kernels = float_kernels(cpu<float>, cpu<double>)};
 }
 
 Output in_top_k(Output logits, Output labels, int64_t k, Origin at) {

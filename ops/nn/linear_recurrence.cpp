@@ -77,8 +77,7 @@ Op linear_recurrence_op() {
       .attrs = {{"axis", AttrKind::integer, int64_t{-1}}, {"reverse", AttrKind::boolean, false}},
       .infer_shapes = infer_shapes,
       .gradient = gradient,
-      .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                  {DeviceKind::cpu, DType::f64, cpu<double>}},
+      .kernels = float_kernels(cpu<float>, cpu<double>),
       .in_place = true,
       .precision = Precision::wide};
 }

@@ -16,10 +16,6 @@ namespace {
 enum Inputs { kProjected, kH0, kC0, kWeights, kBias, kLengths };
 enum Outputs { kGates, kCells, kY, kLastH, kLastC, kOutputs };
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) {
-  return recurrent_dtypes(ctx, kLengths, kOutputs);
-}
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   using enum RecurrentSize;
   const auto [t, b, h, gates] = require_recurrent(
@@ -184,7 +180,7 @@ Op lstm_op() {
           .inputs = {"projected", "h0", "c0", "w_h", "bias", "lengths"},
           .outputs = {"gates", "cells", "y", "last_h", "last_c"},
           .attrs = {{"forget_bias", AttrKind::real, 0.0}, {"reverse", AttrKind::boolean, false}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = recurrent_dtypes<kLengths, kOutputs>,
           .infer_shapes = infer_shapes,
           .gradient = gradient,
           .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, prepare<float>},

@@ -15,10 +15,6 @@ namespace {
 enum Inputs { kGates, kCells, kY, kDy, kDlastH, kDlastC, kH0, kC0, kWeights, kLengths };
 enum Outputs { kDprojected, kDh0, kDc0, kHBefore, kOutputs };
 
-std::vector<DType> infer_dtypes(const InferContext& ctx) {
-  return recurrent_dtypes(ctx, kLengths, kOutputs);
-}
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   using enum RecurrentSize;
   const auto [t, b, h, gates] = require_recurrent(
@@ -151,7 +147,7 @@ Op lstm_gradient_op() {
       .inputs = {"gates", "cells", "y", "dy", "dlast_h", "dlast_c", "h0", "c0", "w_h", "lengths"},
       .outputs = {"dprojected", "dh0", "dc0", "h_before"},
       .attrs = {{"reverse", AttrKind::boolean, false}},
-      .infer_dtypes = infer_dtypes,
+      .infer_dtypes = recurrent_dtypes<kLengths, kOutputs>,
       .infer_shapes = infer_shapes,
       .no_gradient = "the second derivatives of Lstm have no kernel; build the steps of ops",
       .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>, nullptr, prepare<float>},

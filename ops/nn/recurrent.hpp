@@ -40,6 +40,10 @@ RecurrentShape require_recurrent(const InferContext& ctx, int count, int lengths
 // infer_dtypes for an op with `outputs` outputs of input 0's dtype. All inputs have that dtype,
 // except the lengths, input number `lengths`.
 std::vector<DType> recurrent_dtypes(const InferContext& ctx, int lengths, size_t outputs);
+template <int kLengths, size_t kOutputs>
+std::vector<DType> recurrent_dtypes(const InferContext& ctx) {
+  return recurrent_dtypes(ctx, kLengths, kOutputs);
+}
 
 // `lengths`, or the empty tensor that lstm() and gru() pass if there are none.
 Output lengths_or_none(Output lengths, Graph& graph);

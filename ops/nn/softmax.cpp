@@ -40,8 +40,7 @@ Op softmax_op() {
           .outputs = {"y"},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .kernels = float_kernels(cpu<float>, cpu<double>),
           .in_place = true,
           .precision = Precision::wide};
 }
