@@ -23,18 +23,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
           convolution_filter_gradient(dy, x, filter, options)};
 }
 
-CompiledConvolution compile(const ConvolutionTypes& types) {
-  if (types.is_product)
-    return compile_product(types, {.rows = types.pixels, .inner = types.in, .columns = types.out});
-  const auto desc = types.forward();
-  const auto filter = desc.weights_desc();
-  return {std::make_unique<OneDnnPrimitive>(
-              dnnl::convolution_forward(desc), desc.scratchpad_desc(),
-              std::vector<OneDnnPrimitive::Argument>{
-                  {DNNL_ARG_SRC, types.x}, {DNNL_ARG_WEIGHTS, filter}, {DNNL_ARG_DST, types.y}}),
-          filter};
-}
-
 struct ForwardLoop {
   template <class T>
   static void run(const ConvolutionSizes* s, const T* x, const T* filter, T* y, int64_t first,
@@ -71,7 +59,7 @@ void cpu(KernelContext& ctx) {
   const auto sizes = convolution_sizes<T>(ctx, ctx.input(0).shape(), ctx.input(1).shape());
   if (!sizes) return;
   compute_images<T, ForwardLoop, DepthwiseLoop>(ctx, *sizes, ConvolutionSizes::Pass::forward,
-                                                compile, outputs_of(sizes->at) * sizes->out);
+                                                outputs_of(sizes->at) * sizes->out);
 }
 
 // Checks a call of a function for images of `dims` dimensions.

@@ -24,49 +24,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return {convolution(x, ddf, options), convolution_input_gradient(dy, ddf, x, options), Output{}};
 }
 
-CompiledConvolution compile(const ConvolutionTypes& types) {
-  if (types.is_product)
-    return compile_product(
-        types,
-        {.rows = types.in, .inner = types.pixels, .columns = types.out, .transpose_a = true});
-  const auto desc = types.backward<dnnl::convolution_backward_weights>();
-  const auto dfilter = desc.diff_weights_desc();
-  return {std::make_unique<OneDnnPrimitive>(
-              dnnl::convolution_backward_weights(desc), desc.scratchpad_desc(),
-              std::vector<OneDnnPrimitive::Argument>{{DNNL_ARG_SRC, types.x},
-                                                     {DNNL_ARG_DIFF_DST, types.y},
-                                                     {DNNL_ARG_DIFF_WEIGHTS, dfilter}}),
-          dfilter};
-}
-
-void run_pass(KernelContext& ctx, const ConvolutionPass& pass) {
-  const Tensor &dy = ctx.input(0), &x = ctx.input(1);
-  Tensor& dfilter = ctx.output();
-  // Each job has its own sum.
-  const int64_t size = pass.filter_bytes / static_cast<int64_t>(sizeof(float));
-  const bool straight = pass.jobs() == 1 && !pass.unpack;
-  Tensor parts;
-  if (!straight) parts = ctx.scratch(DType::f32, Shape{pass.jobs() * size});
-  float* const sums = straight ? dfilter.mutable_data<float>() : parts.mutable_data<float>();
-  const float *from = x.data<float>(), *slopes = dy.data<float>();
-  const int64_t image_x = x.size() / pass.batch, image_y = dy.size() / pass.batch;
-  pass.run(
-      ctx,
-      [&](int64_t job, int64_t first) {
-        return std::array<const void*, 3>{from + first * image_x, slopes + first * image_y,
-                                          sums + job * size};
-      },
-      [](int64_t, int64_t) {});
-  if (straight) return;
-  sum_parts(ctx, sums, pass.jobs(), size);
-  if (!pass.unpack) {
-    std::copy_n(sums, dfilter.size(), dfilter.mutable_data<float>());
-    return;
-  }
-  count_filter_reorder();
-  pass.unpack->execute(ctx, {sums, dfilter.raw()});
-}
-
 struct FilterLoop {
   template <class T>
   static void run(const ConvolutionSizes* s, const T* x, const T* dy, T* sums, int64_t first,
@@ -130,7 +87,7 @@ void cpu(KernelContext& ctx) {
   if (sizeof(T) == sizeof(float) && suits_winograd(*sizes, kKind))
     winograd_pass(state, *sizes, kKind)->run_to_filter(ctx);
   else if (sizeof(T) == sizeof(float) && sizes->suits_onednn(kKind))
-    run_pass(ctx, *state.pass(*sizes, kKind, compile));
+    run_to_filter(ctx, *state.pass(*sizes, kKind));
   else
     run_loops<T>(ctx, *sizes);
 }

@@ -22,21 +22,6 @@ std::vector<Output> gradient(const GradientContext& ctx) {
           Output{}};
 }
 
-CompiledConvolution compile(const ConvolutionTypes& types) {
-  if (types.is_product)
-    return compile_product(
-        types,
-        {.rows = types.pixels, .inner = types.out, .columns = types.in, .transpose_b = true});
-  const auto desc = types.backward<dnnl::convolution_backward_data>();
-  const auto filter = desc.weights_desc();
-  return {std::make_unique<OneDnnPrimitive>(
-              dnnl::convolution_backward_data(desc), desc.scratchpad_desc(),
-              std::vector<OneDnnPrimitive::Argument>{{DNNL_ARG_DIFF_DST, types.y},
-                                                     {DNNL_ARG_WEIGHTS, filter},
-                                                     {DNNL_ARG_DIFF_SRC, types.x}}),
-          filter};
-}
-
 struct BackLoop {
   template <class T>
   static void run(const ConvolutionSizes* s, const T* dy, const T* filter, T* dx, int64_t first,
@@ -85,7 +70,7 @@ template <class T>
 void convolve_back(KernelContext& ctx, const Shape& x) {
   const auto sizes = convolution_sizes<T>(ctx, x, ctx.input(1).shape());
   if (!sizes) return;
-  compute_images<T, BackLoop, DepthwiseLoop>(ctx, *sizes, ConvolutionSizes::Pass::to_input, compile,
+  compute_images<T, BackLoop, DepthwiseLoop>(ctx, *sizes, ConvolutionSizes::Pass::to_input,
                                              inputs_of(sizes->at) * sizes->in);
 }
 template void convolve_back<float>(KernelContext& ctx, const Shape& x);

@@ -4,7 +4,9 @@
 
 #include "devices/kernel_call.hpp"
 #include "ops/images/winograd.hpp"
+#include "ops/reductions/sum_parts.hpp"
 #include "ops/support/layout_counts.hpp"
+#include "ops/support/narrow.hpp"
 
 namespace troupe {
 namespace {
@@ -181,7 +183,7 @@ int64_t ConvolutionSizes::images(Pass pass) const {
   return images_of_job(batch, filter * pixels, least, 1 << 21);
 }
 
-ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s) {
+ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s, dnnl::memory::data_type type) {
   using dnnl::memory;
   memory::dims x_dims{s.batch, s.in}, y_dims{s.batch, s.out};
   // oneDNN's order of dimensions is group, out, in, then the window's dimensions.
@@ -206,10 +208,10 @@ ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s) {
     filter_strides.push_back(step);
   }
   const memory::format_tag tag = dims == 3 ? memory::format_tag::ndhwc : memory::format_tag::nhwc;
-  x = memory::desc(x_dims, memory::data_type::f32, tag);
-  y = memory::desc(y_dims, memory::data_type::f32, tag);
-  filter = memory::desc(filter_dims, memory::data_type::f32, filter_strides);
-  any_filter = memory::desc(filter_dims, memory::data_type::f32, memory::format_tag::any);
+  x = memory::desc(x_dims, type, tag);
+  y = memory::desc(y_dims, type, tag);
+  filter = memory::desc(filter_dims, type, filter_strides);
+  any_filter = memory::desc(filter_dims, type, memory::format_tag::any);
   is_product = s.groups == 1 && std::all_of(s.at.begin(), s.at.end(), [](const Sliding& d) {
                  return d.window == 1 && d.stride == 1 && d.output == d.input;
                });
@@ -218,29 +220,82 @@ ConvolutionTypes::ConvolutionTypes(const ConvolutionSizes& s) {
   out = s.out;
 }
 
-CompiledConvolution compile_product(const ConvolutionTypes& types, const MatrixProduct& product) {
-  using dnnl::memory;
-  const auto type = [](int64_t rows, int64_t columns, bool transposed) {
-    return memory::desc({rows, columns}, memory::data_type::f32,
-                        transposed ? memory::dims{1, rows} : memory::dims{columns, 1});
+namespace {
+
+using Pass = ConvolutionSizes::Pass;
+using dnnl::memory;
+
+// One direction for some images, compiled, with the layout that oneDNN chose for the filter or its
+// gradient.
+struct CompiledConvolution {
+  std::unique_ptr<OneDnnPrimitive> primitive;
+  memory::desc filter;
+};
+
+// A convolution that is the product of two matrices, with the filter in our own layout.
+CompiledConvolution compile_product(Pass pass, const ConvolutionTypes& types) {
+  // a [rows, inner] * b [inner, columns]; a transposed one is stored in the other order.
+  const bool to_input = pass == Pass::to_input, to_filter = pass == Pass::to_filter;
+  const int64_t rows = to_filter ? types.in : types.pixels;
+  const int64_t inner = to_filter ? types.pixels : to_input ? types.out : types.in;
+  const int64_t columns = to_input ? types.in : types.out;
+  const auto type = [](int64_t height, int64_t width, bool transposed) {
+    return memory::desc({height, width}, memory::data_type::f32,
+                        transposed ? memory::dims{1, height} : memory::dims{width, 1});
   };
-  const auto a = type(product.rows, product.inner, product.transpose_a);
-  const auto b = type(product.inner, product.columns, product.transpose_b);
-  const auto c = type(product.rows, product.columns, false);
+  const auto a = type(rows, inner, to_filter), b = type(inner, columns, to_input);
+  const auto c = type(rows, columns, false);
   const dnnl::matmul::primitive_desc desc({a, b, c}, onednn_attr(), onednn_engine());
-  return {std::make_unique<OneDnnPrimitive>(
-              dnnl::matmul(desc), desc.scratchpad_desc(),
-              std::vector<OneDnnPrimitive::Argument>{
-                  {DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}}),
+  return {onednn_primitive(dnnl::matmul(desc), desc,
+                           {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}}),
           types.filter};
 }
 
-dnnl::convolution_forward::primitive_desc ConvolutionTypes::forward() const {
-  return {{dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, x, any_filter, y,
-           strides, gaps, before, after},
-          onednn_attr(),
-          onednn_engine()};
+// Compiles one direction for some images. Returns null if the type is bf16 and oneDNN has no code
+// for it, for example with one channel. `filter`: the layout to use; null: the one that oneDNN
+// chooses.
+CompiledConvolution compile(Pass pass, const ConvolutionTypes& t, memory::data_type type,
+                            const memory::desc* filter) {
+  const bool may_fail = type != memory::data_type::f32;
+  if (t.is_product && !may_fail) return compile_product(pass, t);
+  const memory::desc own = filter ? *filter : t.any_filter;
+  constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+  const dnnl::convolution_forward::primitive_desc forward(
+      {dnnl::prop_kind::forward_training, kDirect, t.x, pass == Pass::forward ? own : t.any_filter,
+       t.y, t.strides, t.gaps, t.before, t.after},
+      onednn_attr(), onednn_engine(), may_fail);
+  if (!forward) return {};
+  if (pass == Pass::forward)
+    return {
+        onednn_primitive(
+            dnnl::convolution_forward(forward), forward,
+            {{DNNL_ARG_SRC, t.x}, {DNNL_ARG_WEIGHTS, forward.weights_desc()}, {DNNL_ARG_DST, t.y}}),
+        forward.weights_desc()};
+  if (pass == Pass::to_input) {
+    const dnnl::convolution_backward_data::primitive_desc desc(
+        {kDirect, t.x, own, t.y, t.strides, t.gaps, t.before, t.after}, onednn_attr(),
+        onednn_engine(), forward, may_fail);
+    if (!desc) return {};
+    return {onednn_primitive(dnnl::convolution_backward_data(desc), desc,
+                             {{DNNL_ARG_DIFF_DST, t.y},
+                              {DNNL_ARG_WEIGHTS, desc.weights_desc()},
+                              {DNNL_ARG_DIFF_SRC, t.x}}),
+            desc.weights_desc()};
+  }
+  memory::desc sums = own;
+  sums.data.data_type = dnnl_f32;  // layouts count elements, not bytes
+  const dnnl::convolution_backward_weights::primitive_desc desc(
+      {kDirect, t.x, sums, t.y, t.strides, t.gaps, t.before, t.after}, onednn_attr(),
+      onednn_engine(), forward, may_fail);
+  if (!desc) return {};
+  return {onednn_primitive(dnnl::convolution_backward_weights(desc), desc,
+                           {{DNNL_ARG_SRC, t.x},
+                            {DNNL_ARG_DIFF_DST, t.y},
+                            {DNNL_ARG_DIFF_WEIGHTS, desc.diff_weights_desc()}}),
+          desc.diff_weights_desc()};
 }
+
+}  // namespace
 
 std::unique_ptr<KernelState> ConvolutionState::make(const Node& node) {
   auto state = std::make_unique<ConvolutionState>();
@@ -249,58 +304,95 @@ std::unique_ptr<KernelState> ConvolutionState::make(const Node& node) {
 }
 
 ConvolutionPass::ConvolutionPass(const ConvolutionSizes& sizes, ConvolutionSizes::Pass pass,
-                                 CompileConvolution* compile)
+                                 memory::data_type type)
     : batch(sizes.batch), images(sizes.images(pass)) {
   ConvolutionSizes part = sizes;
-  const auto compile_part = [&](int64_t n, const dnnl::memory::desc* filter) {
+  const auto compile_part = [&](int64_t n, const memory::desc* filter) {
     part.batch = n;
-    ConvolutionTypes types(part);
-    if (filter) types.any_filter = *filter;
-    CompiledConvolution out = compile(types);
-    scratch_bytes = std::max(scratch_bytes, (out.primitive->scratch_bytes() + 63) / 64 * 64);
+    CompiledConvolution out = compile(pass, ConvolutionTypes(part, type), type, filter);
+    if (out.primitive)
+      scratch_bytes = std::max(scratch_bytes, (out.primitive->scratch_bytes() + 63) / 64 * 64);
     return out;
   };
   CompiledConvolution compiled = compile_part(images, nullptr);
   job = std::move(compiled.primitive);
+  if (!job) return;
   if (const int64_t left = batch % images; left > 0)
     rest = compile_part(left, &compiled.filter).primitive;
-  const ConvolutionTypes types(sizes);
-  pack = onednn_reorder(types.filter, compiled.filter);
-  unpack = onednn_reorder(compiled.filter, types.filter);
+  TROUPE_CHECK(rest || batch % images == 0, "oneDNN has a pass over ", images,
+               " images, but none over ", batch % images);
+  const memory::desc ours = ConvolutionTypes(sizes, type).filter;
+  reorder = pass == Pass::to_filter ? onednn_reorder(compiled.filter, ours)
+                                    : onednn_reorder(ours, compiled.filter);
   filter_bytes = static_cast<int64_t>(compiled.filter.get_size());
 }
 
-bool run_with_filter(KernelContext& ctx, const ConvolutionSizes& sizes, ConvolutionSizes::Pass kind,
-                     CompileConvolution* compile) {
+void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass) {
+  const Tensor& images = ctx.input(0);
+  const void* filter = ctx.input(1).raw();
+  Tensor packed;
+  if (pass.reorder) {
+    packed = ctx.scratch(DType::u8, Shape{pass.filter_bytes});
+    count_filter_reorder();
+    pass.reorder->execute(ctx, {filter, packed.raw()});
+    filter = packed.raw();
+  }
+  Tensor& output = ctx.output();
+  const char* from = static_cast<const char*>(images.raw());
+  char* to = static_cast<char*>(output.mutable_raw());
+  const int64_t bytes_in = images.byte_size() / pass.batch;
+  const int64_t bytes_out = output.byte_size() / pass.batch, image = output.size() / pass.batch;
+  pass.run(
+      ctx,
+      [&](int64_t, int64_t first) {
+        return std::array<const void*, 3>{from + first * bytes_in, filter, to + first * bytes_out};
+      },
+      [&](int64_t first, int64_t count) {
+        KernelCall::of(ctx).finish(first * image, count * image);
+      });
+}
+
+void run_to_filter(KernelContext& ctx, const ConvolutionPass& pass) {
+  const Tensor &dy = ctx.input(0), &x = ctx.input(1);
+  Tensor& dfilter = ctx.output();
+  const bool is_f32 = dfilter.dtype() == DType::f32;
+  // Each job has its own sum.
+  const int64_t size = pass.filter_bytes / static_cast<int64_t>(sizeof(float));
+  const bool straight = is_f32 && pass.jobs() == 1 && !pass.reorder;
+  Tensor parts;
+  if (!straight) parts = ctx.scratch(DType::f32, Shape{pass.jobs() * size});
+  float* const sums = straight ? dfilter.mutable_data<float>() : parts.mutable_data<float>();
+  const char *from = static_cast<const char*>(x.raw()),
+             *slopes = static_cast<const char*>(dy.raw());
+  const int64_t bytes_x = x.byte_size() / pass.batch, bytes_y = dy.byte_size() / pass.batch;
+  pass.run(
+      ctx,
+      [&](int64_t job, int64_t first) {
+        return std::array<const void*, 3>{from + first * bytes_x, slopes + first * bytes_y,
+                                          sums + job * size};
+      },
+      [](int64_t, int64_t) {});
+  if (straight) return;
+  sum_parts(ctx, sums, pass.jobs(), size);
+  if (pass.reorder) {
+    count_filter_reorder();
+    pass.reorder->execute(ctx, {sums, dfilter.raw()});
+  } else if (is_f32) {
+    std::copy_n(sums, dfilter.size(), dfilter.mutable_data<float>());
+  } else {
+    narrow(dfilter.dtype(), sums, dfilter.mutable_raw(), dfilter.size());
+  }
+}
+
+bool run_with_filter(KernelContext& ctx, const ConvolutionSizes& sizes,
+                     ConvolutionSizes::Pass kind) {
   const auto& state = ctx.state<ConvolutionState>();
   if (suits_winograd(sizes, kind)) {
     winograd_pass(state, sizes, kind)->run_with_filter(ctx);
     return true;
   }
   if (!sizes.suits_onednn(kind)) return false;
-  const std::shared_ptr<const ConvolutionPass> held = state.pass(sizes, kind, compile);
-  const ConvolutionPass& pass = *held;
-  const Tensor& images = ctx.input(0);
-  const void* filter = ctx.input(1).raw();
-  Tensor packed;
-  if (pass.pack) {
-    packed = ctx.scratch(DType::u8, Shape{pass.filter_bytes});
-    count_filter_reorder();
-    pass.pack->execute(ctx, {filter, packed.raw()});
-    filter = packed.raw();
-  }
-  Tensor& output = ctx.output();
-  const auto* from = images.data<float>();
-  auto* to = output.mutable_data<float>();
-  const int64_t image_in = images.size() / pass.batch, image_out = output.size() / pass.batch;
-  pass.run(
-      ctx,
-      [&](int64_t, int64_t first) {
-        return std::array<const void*, 3>{from + first * image_in, filter, to + first * image_out};
-      },
-      [&](int64_t first, int64_t count) {
-        KernelCall::of(ctx).finish(first * image_out, count * image_out);
-      });
+  run_with_filter(ctx, *state.pass(sizes, kind));
   return true;
 }
 

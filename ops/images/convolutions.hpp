@@ -79,54 +79,29 @@ struct ConvolutionTypes {
   // for which oneDNN is 1.2 to 2 times as fast as for the convolution.
   bool is_product = false;
   int64_t pixels = 0, in = 0, out = 0;
-  explicit ConvolutionTypes(const ConvolutionSizes& sizes);
-
-  dnnl::convolution_forward::primitive_desc forward() const;
-  // The descriptor of the gradient of x or of the filter.
-  template <class Pass>
-  typename Pass::primitive_desc backward() const {
-    return {{dnnl::algorithm::convolution_direct, x, any_filter, y, strides, gaps, before, after},
-            onednn_attr(),
-            onednn_engine(),
-            forward()};
-  }
+  ConvolutionTypes(const ConvolutionSizes& sizes, dnnl::memory::data_type type);
 };
-
-// One direction for some images, compiled, with the layout that oneDNN chose for the filter or its
-// gradient.
-struct CompiledConvolution {
-  std::unique_ptr<OneDnnPrimitive> primitive;
-  dnnl::memory::desc filter;
-};
-using CompileConvolution = CompiledConvolution(const ConvolutionTypes& types);
-
-// a [rows, inner] * b [inner, columns]; a transposed one is stored in the other order. One of the
-// three is the filter, in our own layout. Arguments: a, b, the product.
-struct MatrixProduct {
-  int64_t rows = 0, inner = 0, columns = 0;
-  bool transpose_a = false, transpose_b = false;
-};
-CompiledConvolution compile_product(const ConvolutionTypes& types, const MatrixProduct& product);
 
 // One direction for all images, in jobs of a few images each. The number of images in a job affects
 // the result, because a filter's gradient is a sum over jobs; it depends on the direction and the
 // sizes alone.
 struct ConvolutionPass {
   ConvolutionPass(const ConvolutionSizes& sizes, ConvolutionSizes::Pass pass,
-                  CompileConvolution* compile);
+                  dnnl::memory::data_type type);
 
-  int64_t batch = 0, images = 0;          // of the whole; of a job
-  std::unique_ptr<OneDnnPrimitive> job;   // for `images` images
+  int64_t batch = 0, images = 0;  // of the whole; of a job
+  // For `images` images. Null if the type is bf16 and oneDNN has no code for the sizes. Arguments:
+  // images, filter, images; or for the filter's gradient: images x, images dy, the gradient in f32.
+  std::unique_ptr<OneDnnPrimitive> job;
   std::unique_ptr<OneDnnPrimitive> rest;  // for the remaining images, if there are any
-  // the filter from our layout to oneDNN's; null if they agree
-  std::unique_ptr<OneDnnPrimitive> pack;
-  std::unique_ptr<OneDnnPrimitive> unpack;  // the filter back to our layout; null if they agree
-  int64_t filter_bytes = 0;                 // in oneDNN's layout
-  int64_t scratch_bytes = 0;                // of a job; a multiple of 64
+  // The filter from our layout to oneDNN's, or its gradient back; null if they agree.
+  std::unique_ptr<OneDnnPrimitive> reorder;
+  int64_t filter_bytes = 0;   // in oneDNN's layout
+  int64_t scratch_bytes = 0;  // of a job; a multiple of 64
 
   int64_t jobs() const { return (batch + images - 1) / images; }
-  // Runs all jobs. addresses(job, its first image) returns the arguments in the order that
-  // `compile` lists; done(first image, images) is called after each job, on its thread.
+  // Runs all jobs. addresses(job, its first image) returns the arguments; done(first image, images)
+  // is called after each job, on its thread.
   template <class Addresses, class Done>
   void run(KernelContext& ctx, const Addresses& addresses, const Done& done) const {
     Tensor scratch;
@@ -151,18 +126,23 @@ struct ConvolutionState final : KernelState {
 
   static std::unique_ptr<KernelState> make(const Node& node);
   std::shared_ptr<const ConvolutionPass> pass(const ConvolutionSizes& sizes,
-                                              ConvolutionSizes::Pass kind,
-                                              CompileConvolution* compile) const {
-    return passes.get(sizes.key(),
-                      [&] { return std::make_unique<ConvolutionPass>(sizes, kind, compile); });
+                                              ConvolutionSizes::Pass kind) const {
+    return passes.get(sizes.key(), [&] {
+      return std::make_unique<ConvolutionPass>(sizes, kind, dnnl::memory::data_type::f32);
+    });
   }
 };
 
-// Computes images in f32 from images, input 0, and the filter, input 1, by Winograd's algorithm or
-// by oneDNN. Arguments of `compile`: images, filter, output. False if neither suits the sizes; then
-// nothing is done.
-bool run_with_filter(KernelContext& ctx, const ConvolutionSizes& sizes, ConvolutionSizes::Pass kind,
-                     CompileConvolution* compile);
+// Computes images from images, input 0, and the filter, input 1.
+void run_with_filter(KernelContext& ctx, const ConvolutionPass& pass);
+// Computes the filter's gradient from images dy, input 0, and x, input 1: the sum of one for each
+// job, in f32, rounded once.
+void run_to_filter(KernelContext& ctx, const ConvolutionPass& pass);
+
+// Computes images in f32 by Winograd's algorithm or by oneDNN. False if neither suits the sizes;
+// then nothing is done.
+bool run_with_filter(KernelContext& ctx, const ConvolutionSizes& sizes,
+                     ConvolutionSizes::Pass kind);
 
 // ---- kernels ----
 
@@ -223,8 +203,8 @@ void for_each_product(const ConvolutionSizes& s, F f) {
 // by our own loops.
 template <class T, class Loop, class DepthwiseLoop>
 void compute_images(KernelContext& ctx, const ConvolutionSizes& sizes, ConvolutionSizes::Pass kind,
-                    CompileConvolution* compile, int64_t image) {
-  if (sizeof(T) == sizeof(float) && run_with_filter(ctx, sizes, kind, compile)) return;
+                    int64_t image) {
+  if (sizeof(T) == sizeof(float) && run_with_filter(ctx, sizes, kind)) return;
   const T *from = ctx.input(0).data<T>(), *filter = ctx.input(1).data<T>();
   T* to = ctx.output().template mutable_data<T>();
   in_images(ctx, sizes.batch, sizes.images(kind), [&](int64_t first, int64_t last) {

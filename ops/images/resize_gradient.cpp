@@ -94,8 +94,7 @@ Op resize_gradient_op() {
           .attrs = resize_attrs(),
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}}};
+          .kernels = float_kernels(cpu<float>, cpu<double>)};
 }
 
 Output resize_gradient(Output dy, Output x_like, int64_t height, int64_t width,

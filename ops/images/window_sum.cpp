@@ -52,10 +52,7 @@ Op window_sum_op() {
           .attrs = {{"radius", AttrKind::integer}},
           .infer_shapes = infer_shapes,
           .gradient = gradient,
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>},
-                      {DeviceKind::cpu, DType::i32, cpu<int32_t>},
-                      {DeviceKind::cpu, DType::i64, cpu<int64_t>}},
+          .kernels = number_kernels(cpu<float>, cpu<double>, cpu<int32_t>, cpu<int64_t>),
           .precision = Precision::wide};
 }
 

@@ -75,6 +75,14 @@ class OneDnnPrimitive {
   mutable std::vector<std::unique_ptr<Call>> idle_;  // at most as many as ever ran at the same time
 };
 
+// desc: the descriptor that `primitive` was made of.
+template <class Desc>
+std::unique_ptr<OneDnnPrimitive> onednn_primitive(
+    dnnl::primitive primitive, const Desc& desc, std::vector<OneDnnPrimitive::Argument> arguments) {
+  return std::make_unique<OneDnnPrimitive>(std::move(primitive), desc.scratchpad_desc(),
+                                           std::move(arguments));
+}
+
 // Reorders between two layouts of the same values; nullptr if the layouts are equal.
 std::unique_ptr<OneDnnPrimitive> onednn_reorder(const dnnl::memory::desc& from,
                                                 const dnnl::memory::desc& to);
