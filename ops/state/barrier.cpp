@@ -155,8 +155,6 @@ bool BarrierState::take_next() {
 
 // ---- the description in attributes ----
 
-namespace {
-
 std::string fault_of(const Barrier& barrier) {
   if (barrier.capacity < 1)
     return detail::concat("wants a capacity of at least 1, got ", barrier.capacity);
@@ -168,7 +166,7 @@ std::string fault_of(const Barrier& barrier) {
   return {};
 }
 
-std::optional<Barrier> read_barrier(const Node& node) {
+std::optional<Barrier> read_described(const Node& node, const Barrier&) {
   const auto types = types_from_integers(node.attr<std::vector<int64_t>>("types"));
   if (!types) return std::nullopt;
   return Barrier{.graph = nullptr,
@@ -178,8 +176,6 @@ std::optional<Barrier> read_barrier(const Node& node) {
                  .device = {}};
 }
 
-}  // namespace
-
 std::vector<AttrSpec> barrier_attrs(std::vector<AttrSpec> more) {
   more.insert(more.begin(), {{"barrier", AttrKind::text},
                              {"types", AttrKind::integers},
@@ -187,34 +183,14 @@ std::vector<AttrSpec> barrier_attrs(std::vector<AttrSpec> more) {
   return more;
 }
 
-Barrier barrier_of(const Node& node) {
-  std::optional<Barrier> barrier = read_barrier(node);
-  TROUPE_CHECK(barrier, describe(node), " does not describe a barrier");
-  return std::move(*barrier);
-}
-
-void check_barrier(const InferContext& ctx) {
-  const std::optional<Barrier> barrier = read_barrier(ctx.node());
-  if (!barrier) throw ctx.error("its attribute types does not describe components");
-  if (const std::string fault = fault_of_name(barrier->name); !fault.empty())
-    throw ctx.error("its barrier ", fault);
-  if (const std::string fault = fault_of(*barrier); !fault.empty())
-    throw ctx.error("the barrier ", barrier->name, " ", fault);
-}
-
 Barrier make_barrier(Graph& graph, std::vector<TensorType> types, int64_t capacity,
                      std::string_view name, Origin at) {
-  Barrier barrier{.graph = &graph,
-                  .name = std::string(name),
-                  .types = std::move(types),
-                  .capacity = capacity,
-                  .device = graph.device()};
-  if (const std::string fault = fault_of_name(barrier.name); !fault.empty())
-    throw Error(Errc::invalid_argument, "a barrier made at ", at.file, ":", at.line, " ", fault);
-  if (const std::string fault = fault_of(barrier); !fault.empty())
-    throw Error(Errc::invalid_argument, "barrier ", name, " made at ", at.file, ":", at.line, " ",
-                fault);
-  return barrier;
+  return checked(Barrier{.graph = &graph,
+                         .name = std::string(name),
+                         .types = std::move(types),
+                         .capacity = capacity,
+                         .device = graph.device()},
+                 at);
 }
 
 void describe_in(Attrs& attrs, const Barrier& barrier) {

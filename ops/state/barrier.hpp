@@ -60,18 +60,18 @@ class BarrierState {
 };
 
 std::vector<AttrSpec> barrier_attrs(std::vector<AttrSpec> more = {});
-Barrier barrier_of(const Node& node);  // Throws: InternalError for malformed attributes
-// Throws: Error from ctx if make_barrier() would refuse the description.
-void check_barrier(const InferContext& ctx);
+inline const char* kind_of(const Barrier&) { return "barrier"; }
+std::string fault_of(const Barrier& barrier);
+std::optional<Barrier> read_described(const Node& node, const Barrier&);
+inline Barrier barrier_of(const Node& node) { return described_by<Barrier>(node); }
+inline void check_barrier(const InferContext& ctx) {
+  check_described<Barrier>(ctx, "its attribute types does not describe components");
+}
 void describe_in(Attrs& attrs, const Barrier& barrier);
 bool same_state(const Barrier& a, const Barrier& b);
-inline Output add_barrier_node(const Barrier& barrier, std::string_view op,
-                               std::vector<Output> inputs, Attrs attrs, Origin at) {
-  return add_node_of(barrier, "barrier", op, std::move(inputs), std::move(attrs), at);
-}
 template <class F>
 void with_barrier(const std::shared_ptr<AsyncContext>& ctx, const F& f) {
-  with_state_of<BarrierState>(ctx, "barrier", barrier_of(ctx->node()), f);
+  with_state_of<BarrierState>(ctx, barrier_of(ctx->node()), f);
 }
 
 }  // namespace troupe

@@ -6,8 +6,6 @@
 namespace troupe {
 namespace {
 
-std::vector<DType> infer_dtypes(const InferContext&) { return {DType::i64}; }
-
 std::vector<Shape> infer_shapes(const InferContext& ctx) {
   for (int i = 0; i < ctx.input_count(); ++i)
     if (ctx.dtype(i) != DType::i64 || ctx.input(i).ndim() != 1 || ctx.input(i)[0] == 0)
@@ -38,7 +36,7 @@ Op common_rows_op() {
           .inputs = {"shapes..."},
           .outputs = {"rows"},
           .attrs = {{"function", AttrKind::text}},
-          .infer_dtypes = infer_dtypes,
+          .infer_dtypes = infer_i64,
           .infer_shapes = infer_shapes,
           .no_gradient = "sizes do not depend on values",
           .kernels = {{DeviceKind::cpu, DType::i64, cpu}}};

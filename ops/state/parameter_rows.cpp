@@ -22,9 +22,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (whole.ndim() - 1 + indices.ndim() > Shape::kNdimMax)
     throw ctx.error("would have more than ", int{Shape::kNdimMax}, " dimensions: rows of ", whole,
                     " by ", indices);
-  std::vector<int64_t> y(indices.begin(), indices.end());
-  y.insert(y.end(), whole.begin() + 1, whole.end());
-  return {Shape(y)};
+  return {joined_sizes(indices.dims(), sizes_from(whole, 1))};
 }
 
 void start(std::shared_ptr<AsyncContext> ctx) {

@@ -197,9 +197,8 @@ Tensor stack_padded(const std::vector<const Tensor*>& parts) {
   Shape row = parts[0]->shape();
   for (const Tensor* part : parts)
     for (int d = 0; d < row.ndim(); ++d) row.set(d, std::max(row[d], part->dim(d)));
-  std::vector<int64_t> sizes(row.begin(), row.end());
-  sizes.insert(sizes.begin(), static_cast<int64_t>(parts.size()));
-  Tensor out = Tensor::zeros(dtype, Shape(sizes));
+  Tensor out =
+      Tensor::zeros(dtype, shape_with_rows(static_cast<int64_t>(parts.size()), row.dims()));
   char* to = static_cast<char*>(out.mutable_raw());
   const int64_t row_bytes = row.size() * size_of(dtype);
   for (const Tensor* part : parts) {
@@ -253,8 +252,6 @@ std::string fault_of_name(const std::string& name) {
   return good ? "" : "wants a name of one line, not empty and without control characters";
 }
 
-namespace {
-
 // The fault of a queue's description; empty if there is none.
 std::string fault_of(const Queue& queue) {
   const QueueOptions& options = queue.options;
@@ -281,7 +278,7 @@ std::string fault_of(const Queue& queue) {
   return {};
 }
 
-std::optional<Queue> read_queue(const Node& node) {
+std::optional<Queue> read_described(const Node& node, const Queue&) {
   const int64_t kind = node.attr<int64_t>("kind");
   const auto types = types_from_integers(node.attr<std::vector<int64_t>>("types"));
   if (!types || kind < 0 || kind > static_cast<int64_t>(QueueKind::padding)) return std::nullopt;
@@ -294,6 +291,8 @@ std::optional<Queue> read_queue(const Node& node) {
                            .seed = node.attr<int64_t>("seed")},
                .device = {}};
 }
+
+namespace {
 
 class FiringWaiter final : public QueueWaiter {
  public:
@@ -320,34 +319,14 @@ std::vector<AttrSpec> queue_attrs(std::vector<AttrSpec> more) {
   return more;
 }
 
-Queue queue_of(const Node& node) {
-  std::optional<Queue> queue = read_queue(node);
-  TROUPE_CHECK(queue, describe(node), " does not describe a queue");
-  return std::move(*queue);
-}
-
-void check_queue(const InferContext& ctx) {
-  const std::optional<Queue> queue = read_queue(ctx.node());
-  if (!queue) throw ctx.error("its attributes kind and types do not describe a queue");
-  if (const std::string fault = fault_of_name(queue->name); !fault.empty())
-    throw ctx.error("its queue ", fault);
-  if (const std::string fault = fault_of(*queue); !fault.empty())
-    throw ctx.error("the queue ", queue->name, " ", fault);
-}
-
 Queue make_queue(Graph& graph, std::vector<TensorType> types, QueueOptions options,
                  std::string_view name, Origin at) {
-  Queue queue{.graph = &graph,
-              .name = std::string(name),
-              .types = std::move(types),
-              .options = options,
-              .device = graph.device()};
-  if (const std::string fault = fault_of_name(queue.name); !fault.empty())
-    throw Error(Errc::invalid_argument, "a queue made at ", at.file, ":", at.line, " ", fault);
-  if (const std::string fault = fault_of(queue); !fault.empty())
-    throw Error(Errc::invalid_argument, "queue ", name, " made at ", at.file, ":", at.line, " ",
-                fault);
-  return queue;
+  return checked(Queue{.graph = &graph,
+                       .name = std::string(name),
+                       .types = std::move(types),
+                       .options = options,
+                       .device = graph.device()},
+                 at);
 }
 
 void describe_in(Attrs& attrs, const Queue& queue) {
@@ -366,11 +345,11 @@ bool same_state(const Queue& a, const Queue& b) {
          a.options.seed == b.options.seed;
 }
 
-std::vector<DType> infer_size_dtype(const InferContext&) { return {DType::i64}; }
-
-std::vector<Shape> infer_size_shape(const InferContext& ctx) {
-  check_queue(ctx);
-  return {Shape{}};
+Op state_op(Op op, void (*start)(std::shared_ptr<AsyncContext>)) {
+  op.kernels = {{.start = start}};
+  op.dispatch = -1;
+  op.stateful = true;
+  return op;
 }
 
 // ---- kernels ----

@@ -113,32 +113,63 @@ class SharedState final : public Resource {
 std::string fault_of_name(const std::string& name);
 
 std::vector<AttrSpec> queue_attrs(std::vector<AttrSpec> more = {});
-Queue queue_of(const Node& node);  // Throws: InternalError for malformed attributes
-// Throws: Error from ctx if make_queue() would refuse the description.
-void check_queue(const InferContext& ctx);
+inline const char* kind_of(const Queue&) { return "queue"; }
+// The fault of a description; empty if there is none.
+std::string fault_of(const Queue& queue);
+std::optional<Queue> read_described(const Node& node, const Queue&);
+// The same four functions describe a barrier (ops/state/barrier.hpp). Throws: InternalError for
+// malformed attributes.
+template <class Described>
+Described described_by(const Node& node) {
+  std::optional<Described> read = read_described(node, Described());
+  TROUPE_CHECK(read, describe(node), " does not describe a ", kind_of(Described()));
+  return std::move(*read);
+}
+// Throws: Error from ctx, with `unreadable` or the fault, if make_...() would refuse the
+// description.
+template <class Described>
+void check_described(const InferContext& ctx, const char* unreadable) {
+  const std::optional<Described> read = read_described(ctx.node(), Described());
+  if (!read) throw ctx.error(unreadable);
+  if (const std::string fault = fault_of_name(read->name); !fault.empty())
+    throw ctx.error("its ", kind_of(*read), " ", fault);
+  if (const std::string fault = fault_of(*read); !fault.empty())
+    throw ctx.error("the ", kind_of(*read), " ", read->name, " ", fault);
+}
+// Throws: Error(invalid_argument) for a name or a description with a fault.
+template <class Described>
+Described checked(Described made, Origin at) {
+  if (const std::string fault = fault_of_name(made.name); !fault.empty())
+    throw Error(Errc::invalid_argument, "a ", kind_of(made), " made at ", at.file, ":", at.line,
+                " ", fault);
+  if (const std::string fault = fault_of(made); !fault.empty())
+    throw Error(Errc::invalid_argument, kind_of(made), " ", made.name, " made at ", at.file, ":",
+                at.line, " ", fault);
+  return made;
+}
+
+inline Queue queue_of(const Node& node) { return described_by<Queue>(node); }
+inline void check_queue(const InferContext& ctx) {
+  check_described<Queue>(ctx, "its attributes kind and types do not describe a queue");
+}
 void describe_in(Attrs& attrs, const Queue& queue);
 // true if two nodes may share the state of one name
 bool same_state(const Queue& a, const Queue& b);
 
-// Adds a node for a Queue or a Barrier, on the device where its ops run. `kind`: "queue" or
-// "barrier".
+// Adds a node for a Queue or a Barrier, on the device where its ops run.
 template <class Described>
-Output add_node_of(const Described& of, const char* kind, std::string_view op,
-                   std::vector<Output> inputs, Attrs attrs, Origin at) {
+Output add_node_of(const Described& of, std::string_view op, std::vector<Output> inputs,
+                   Attrs attrs, Origin at) {
   if (!of.graph)
-    throw refused(op, at, "the ", kind, " is undefined; pass what make_", kind, "() returned");
+    throw refused(op, at, "the ", kind_of(of), " is undefined; pass what make_", kind_of(of),
+                  "() returned");
   describe_in(attrs, of);
   const Graph::Scope there = of.graph->scope({.device = of.device}, at);
   return of.graph->add(
       {.op = op, .inputs = std::move(inputs), .attrs = std::move(attrs), .name = {}}, at);
 }
-inline Output add_queue_node(const Queue& queue, std::string_view op, std::vector<Output> inputs,
-                             Attrs attrs, Origin at) {
-  return add_node_of(queue, "queue", op, std::move(inputs), std::move(attrs), at);
-}
-
-std::vector<DType> infer_size_dtype(const InferContext& ctx);  // for the ops that output
-std::vector<Shape> infer_size_shape(const InferContext& ctx);  // the number of elements
+// An op that asks a queue or barrier, and completes when that has answered.
+Op state_op(Op op, void (*start)(std::shared_ptr<AsyncContext>));
 
 // The types of the components in sequence: dtype, number of dimensions, sizes. The inverse returns
 // nothing if the numbers are no types.
@@ -154,8 +185,8 @@ Resources& resources_of(const AsyncContext& ctx);
 // Calls f(state) for the state of that name that the session's steps share. Fails the firing if
 // that state was made from another description than `wanted`.
 template <class State, class Described, class F>
-void with_state_of(const std::shared_ptr<AsyncContext>& ctx, const char* kind,
-                   const Described& wanted, const F& f) {
+void with_state_of(const std::shared_ptr<AsyncContext>& ctx, const Described& wanted, const F& f) {
+  const char* const kind = kind_of(wanted);
   const auto resource = resources_of(*ctx).template get<SharedState<State>>(
       detail::concat(kind, " ", wanted.name),
       [&] { return std::make_shared<SharedState<State>>(wanted); });
@@ -170,7 +201,7 @@ void with_state_of(const std::shared_ptr<AsyncContext>& ctx, const char* kind,
 }
 template <class F>
 void with_queue(const std::shared_ptr<AsyncContext>& ctx, const F& f) {
-  with_state_of<QueueState>(ctx, "queue", queue_of(ctx->node()), f);
+  with_state_of<QueueState>(ctx, queue_of(ctx->node()), f);
 }
 // Row `row` of [n, ...], without copying.
 Tensor row_of(const Tensor& rows, int64_t row);

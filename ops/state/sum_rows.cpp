@@ -23,14 +23,10 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   const Shape &indices = ctx.input(0), &values = ctx.input(1);
   if (ctx.attr<int64_t>("rows") < 0)
     throw ctx.error("wants at least 0 rows, got ", ctx.attr<int64_t>("rows"));
-  bool fits = values.ndim() >= indices.ndim();
-  for (int d = 0; fits && d < indices.ndim(); ++d) fits = may_equal(indices[d], values[d]);
-  if (!fits)
+  if (!begins_with(values, indices))
     throw ctx.error("wants a row of values for each index, got indices ", indices, " and values ",
                     values);
-  std::vector<int64_t> summed = {-1};
-  summed.insert(summed.end(), values.begin() + indices.ndim(), values.end());
-  return {Shape{-1}, Shape(summed)};
+  return {Shape{-1}, shape_with_rows(-1, sizes_from(values, indices.ndim()))};
 }
 
 // Maps each index to its row of the result: a hash table of 2^bits places, at most half full, with
@@ -82,8 +78,7 @@ void cpu(KernelContext& ctx) {
   const Tensor &indices = ctx.input(0), &values = ctx.input(1);
   const int64_t n = indices.size();
   const Shape whole = values.shape();
-  std::vector<int64_t> shape(whole.begin() + indices.ndim(), whole.end());
-  shape.insert(shape.begin(), int64_t{0});
+  int64_t k = 0;  // distinct indices
   const int64_t width = size_between(whole, indices.ndim(), whole.ndim());
   if (n >= std::numeric_limits<int32_t>::max())
     throw ctx.error("takes less than 2^31 indices, got ", n);
@@ -92,12 +87,12 @@ void cpu(KernelContext& ctx) {
   int32_t* const row_of = rows.mutable_data<int32_t>();
   with_indices(indices, [&](const auto* list) {
     check_indices(ctx, list, n, ctx.attr<int64_t>("rows"));
-    shape[0] = find_places(ctx, list, n, known, row_of);
+    k = find_places(ctx, list, n, known, row_of);
   });
-  const int64_t k = shape[0];
   std::copy_n(known, k, ctx.output(0, Shape{k}).template mutable_data<int64_t>());
   const T* from = values.data<T>();
-  T* to = ctx.output(1, Shape(shape)).template mutable_data<T>();
+  T* to = ctx.output(1, shape_with_rows(k, sizes_from(whole, indices.ndim())))
+              .template mutable_data<T>();
   int32_t next = 0;  // the first row not written yet
   for (int64_t i = 0; i < n; ++i, from += width) {
     T* row = to + int64_t{row_of[i]} * width;
@@ -120,8 +115,7 @@ Op sum_rows_op() {
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .no_gradient = "it stands between gradients and their pushes",
-          .kernels = {{DeviceKind::cpu, DType::f32, cpu<float>},
-                      {DeviceKind::cpu, DType::f64, cpu<double>}},
+          .kernels = float_kernels(cpu<float>, cpu<double>),
           .dispatch = 1,
           .value_shapes = true,
           .precision = Precision::wide};

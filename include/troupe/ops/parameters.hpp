@@ -1,5 +1,5 @@
 // Changes of parameter values by the program itself, without gradients: assignments, sums, rows,
-// counters. Implemented in ops/state/write_parameter.cpp and ops/state/write_parameter_rows.cpp.
+// counters. Implemented in ops/state/write_parameter.cpp.
 //
 // Such a parameter is not trained: a graph that also pushes gradients to it is refused. Shards
 // apply a write when it arrives, and it counts once however often its step is repeated. Checkpoints
