@@ -113,7 +113,7 @@ struct Reduction {
 };
 
 // The reductions of the ops, each for the dtypes of its op; compiled in
-// ops/reductions/reduce_sum.cpp, reduce_prod.cpp, reduce_max.cpp and reduce_min.cpp. For no
+// ops/reductions/reduce_sum.cpp and reduce_extremes.cpp. For no
 // elements they give 0, 1, the lowest and the highest number (infinite for floats).
 const Reduction& sum_reduction(DType dtype);
 const Reduction& product_reduction(DType dtype);
