@@ -70,7 +70,6 @@ namespace troupe {
   OP(fused)                              \
   OP(gather)                             \
   OP(gather_gradient)                    \
-  OP(gather_nd)                          \
   OP(group)                              \
   OP(gru)                                \
   OP(gru_gradient)                       \
@@ -130,7 +129,6 @@ namespace troupe {
   OP(rms_norm)                           \
   OP(rms_norm_gradient)                  \
   OP(roll)                               \
-  OP(scatter_nd)                         \
   OP(search_sorted)                      \
   OP(shape_of)                           \
   OP(sigmoid_cross_entropy)              \
@@ -184,9 +182,9 @@ namespace troupe {
   FAMILY(minimum_and_maximum)   \
   FAMILY(power_and_root)        \
   FAMILY(rounding_and_sign)     \
+  FAMILY(scatter)               \
   FAMILY(segment)               \
   FAMILY(special_function)      \
-  FAMILY(tensor_scatter)        \
   FAMILY(trigonometry)
 // clang-format on
 

@@ -1,3 +1,7 @@
+// softmax_cross_entropy, its gradients and in_top_k.
+//   logits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
+// A row is the logits of one label; error texts count rows through all leading dimensions.
+//
 // SoftmaxCrossEntropy: loss[i] = log(sum over j of e^logits[i, j]) - logits[i, labels[i]], which is
 // -log(softmax(logits)[i, labels[i]]), of each row i. Finite for all finite logits.
 //   logits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
@@ -13,14 +17,65 @@
 // such nodes (placement/passes/join.cpp).
 //   logits, dlogits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
 //   dloss, loss: [...]
+//
+// InTopK: y[i] is true if fewer than k classes have a greater logit than labels[i], so all logits
+// equal to the k-th greatest are in the top k. NaN counts as greater than all numbers, and a label
+// whose own logit is NaN is never in the top k.
+//   logits: [..., classes], f32 or f64   labels: [...], i32 or i64, each in [0, classes)
+//   y: [...], bool
+#include <algorithm>
+
+#include "devices/threads/isa.hpp"
 #include "graph/op.hpp"
 #include "ops/gradients.hpp"
-#include "ops/nn/cross_entropy.hpp"
+#include "ops/support/indices.hpp"
 #include "ops/support/regroup.hpp"
 #include "ops/support/row.hpp"
+#include "troupe/ops.hpp"
 
 namespace troupe {
 namespace {
+
+// For infer_dtypes and infer_shapes; `i` is the index of the input.
+void require_label_dtype(const InferContext& ctx, int i) {
+  if (ctx.dtype(i) != DType::i32 && ctx.dtype(i) != DType::i64)
+    throw ctx.error("wants labels of i32 or i64, got ", ctx.dtype(i),
+                    "; cast them, or with a probability for each class call "
+                    "softmax_cross_entropy_with_probabilities()");
+}
+
+// True if x, [...], has one element for each row of the logits.
+bool has_row_for_each(const Shape& logits, const Shape& x) {
+  bool fits = x.ndim() + 1 == logits.ndim();
+  for (int d = 0; fits && d < x.ndim(); ++d) fits = may_equal(x[d], logits[d]);
+  return fits;
+}
+
+void require_logits_and_labels(const InferContext& ctx, const Shape& logits, const Shape& labels) {
+  if (!has_row_for_each(logits, labels))
+    throw ctx.error("wants logits [..., classes] and a label for each row, [...], got ", logits,
+                    " and ", labels,
+                    labels.ndim() > 0 && labels.ndim() == logits.ndim() &&
+                            may_equal(labels[labels.ndim() - 1], 1)
+                        ? "; squeeze(labels, {-1}) takes a last dimension of 1 away"
+                        : "");
+}
+
+// The shape [...], with the sizes known from logits or labels.
+Shape shape_of_rows(const Shape& logits, const Shape& labels) {
+  Shape shape = labels;
+  for (int d = 0; d < shape.ndim(); ++d) shape.set(d, std::max(logits[d], labels[d]));
+  return shape;
+}
+
+// Throws: Error with the row and the label if one is out of range.
+template <class L>
+void check_labels(const KernelContext& ctx, const L* labels, int64_t rows, int64_t classes) {
+  for (int64_t row = 0; row < rows; ++row)
+    if (labels[row] < 0 || labels[row] >= classes)
+      throw ctx.error("row ", row, " has the label ", labels[row], ", but there are ", classes,
+                      " classes, counted from 0");
+}
 
 // Checks dloss: [...], of the dtype of the logits.
 void require_loss_dtype(const InferContext& ctx, int logits, int dloss) {
@@ -107,19 +162,20 @@ void to_loss_slopes(T* y, T sum, T dloss, int64_t label, int64_t classes) {
 template <bool kLoss, bool kGradient>
 struct LossLoop {
   template <class T, class Label>
-  static void run(const T* logits, const Label* labels, const T* dloss, T* dlogits, T* loss,
-                  int64_t begin, int64_t end, int64_t classes) {
-    for (int64_t row = begin; row < end; ++row) {
-      const T* const x = logits + row * classes;
-      const T chosen = x[labels[row]], max = row_max(x, classes);  // dlogits may be logits
+  static void run(const T* x, const Label* labels, const T* dloss, T* y, T* loss, int64_t rows,
+                  int64_t classes) {
+    for (int64_t row = 0; row < rows; ++row, x += classes) {
+      const T chosen = x[labels[row]], max = row_max(x, classes);  // y may be x
       T sum;
       if constexpr (kGradient)
-        sum = row_exp(x, dlogits + row * classes, classes, max);
+        sum = row_exp(x, y, classes, max);
       else
         sum = row_exp_sum(x, classes, max);
       if constexpr (kLoss) loss[row] = std::log(sum) + (max - chosen);
-      if constexpr (kGradient)
-        to_loss_slopes(dlogits + row * classes, sum, dloss[row], labels[row], classes);
+      if constexpr (kGradient) {
+        to_loss_slopes(y, sum, dloss[row], labels[row], classes);
+        y += classes;
+      }
     }
   }
 };
@@ -136,7 +192,10 @@ void cpu(KernelContext& ctx) {
     T* loss = kLoss ? ctx.output(kGradient ? 1 : 0).template mutable_data<T>() : nullptr;
     T* y = kGradient ? ctx.output_in_place().template mutable_data<T>() : nullptr;
     in_rows(ctx, rows, classes, [=](int64_t first, int64_t count) {
-      in_isa<LossLoop<kLoss, kGradient>>(x, labels, dloss, y, loss, first, first + count, classes);
+      const int64_t at = first * classes;
+      in_isa<LossLoop<kLoss, kGradient>>(
+          x + at, labels + first, kGradient ? dloss + first : nullptr, kGradient ? y + at : nullptr,
+          kLoss ? loss + first : nullptr, count, classes);
     });
   });
 }
@@ -144,6 +203,43 @@ void cpu(KernelContext& ctx) {
 template <bool kLoss, bool kGradient>
 std::vector<Kernel> kernels() {
   return float_kernels(cpu<kLoss, kGradient, float>, cpu<kLoss, kGradient, double>);
+}
+
+std::vector<DType> infer_top_k_dtypes(const InferContext& ctx) {
+  require_label_dtype(ctx, 1);
+  return {DType::boolean};
+}
+
+std::vector<Shape> infer_top_k(const InferContext& ctx) {
+  require_kernel(ctx, ctx.dtype(0));
+  require_logits_and_labels(ctx, ctx.input(0), ctx.input(1));
+  const int64_t k = ctx.attr<int64_t>("k");
+  if (k < 1) throw ctx.error("wants a k of at least 1, got ", k);
+  return {shape_of_rows(ctx.input(0), ctx.input(1))};
+}
+
+// !(logit <= x) counts the greater logits and NaN.
+template <class T>
+int64_t count_greater(const T* logits, int64_t classes, T x) {
+  int64_t count = 0;
+  for (int64_t j = 0; j < classes; ++j) count += !(logits[j] <= x);
+  return count;
+}
+
+template <class T>
+void is_in_top_k(KernelContext& ctx) {
+  check_actual_shapes(ctx);
+  const int64_t rows = ctx.input(1).size(), classes = ctx.input(0).dim(ctx.input(0).ndim() - 1);
+  const T* x = ctx.input(0).data<T>();
+  const int64_t k = ctx.attr<int64_t>("k");
+  with_indices(ctx.input(1), [&](const auto* labels) {
+    check_labels(ctx, labels, rows, classes);
+    bool* y = ctx.output().template mutable_data<bool>();
+    for (int64_t row = 0; row < rows; ++row, x += classes) {
+      const T own = x[labels[row]];
+      y[row] = own == own && count_greater(x, classes, own) < k;
+    }
+  });
 }
 
 }  // namespace
@@ -188,6 +284,21 @@ Op softmax_cross_entropy_and_gradient_op() {
           .no_gradient = "passes make it, when gradients have been built",
           .kernels = kernels<true, true>(),
           .in_place = true};
+}
+
+Op in_top_k_op() {
+  return {.name = "InTopK",
+          .inputs = {"logits", "labels"},
+          .outputs = {"y"},
+          .attrs = {{"k", AttrKind::integer}},
+          .infer_dtypes = infer_top_k_dtypes,
+          .infer_shapes = infer_top_k,
+          .no_gradient = "a comparison is constant wherever it has a slope",
+          .kernels = float_kernels(is_in_top_k<float>, is_in_top_k<double>)};
+}
+
+Output in_top_k(Output logits, Output labels, int64_t k, Origin at) {
+  return add_node({.op = "InTopK", .inputs = {logits, labels}, .attrs = {{"k", k}}}, at);
 }
 
 }  // namespace troupe

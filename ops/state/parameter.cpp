@@ -5,11 +5,17 @@
 // every scope, on every device and for every replica. `initial` names the output with its first
 // values, computed once before the first step; nodes of the same name share the `initial` of the
 // first one. A graph has one node for each (name, device, replica).
+//
+// ParameterRows: y[i..., :] = row indices[i...] of a Parameter's values, pulled from its shards
+// without the other rows. The pass pull_rows (placement/passes/pull_rows.cpp) makes it if a
+// parameter is only gathered from.
+//   indices: [i...], i32 or i64   y: [i..., row...]
 #include <set>
 
 #include "devices/run_context.hpp"
 #include "graph/frames.hpp"
 #include "ops/state/parameter_request.hpp"
+#include "ops/support/indices.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -22,21 +28,26 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {shape};
 }
 
+// The reply that passes on a value of the node's type. `hold`: what the shards do with another one.
+ParameterPort::Reply value_of(std::shared_ptr<AsyncContext> ctx, const char* hold) {
+  return [ctx = std::move(ctx), hold](Errc code, std::string text, Tensor value) {
+    const Node& node = ctx->node();
+    if (code != Errc::ok) return ctx->fail(code, describe(node) + ": " + text);
+    const TensorType got{value.dtype(), value.shape()}, &wanted = node.outputs[0];
+    if (got.dtype != wanted.dtype || !wanted.shape.accepts(got.shape))
+      return ctx->fail(Errc::bad_configuration,
+                       detail::concat(describe(node), ": the shards ", hold, got, ", not ", wanted,
+                                      "; is this another program's checkpoint?"));
+    ctx->done({std::move(value)});
+  };
+}
+
 // Holds no thread while it waits: a pull of a synchronous step is answered when the previous step
 // has been applied.
 void start(std::shared_ptr<AsyncContext> ctx) {
   ParameterPort* port = port_of(*ctx);
   if (!port) return;
-  port->pull(parameter_of(*ctx), step_of(*ctx), [ctx](Errc code, std::string text, Tensor value) {
-    const Node& node = ctx->node();
-    if (code != Errc::ok) return ctx->fail(code, describe(node) + ": " + text);
-    const TensorType got{value.dtype(), value.shape()};
-    if (got != node.outputs[0])
-      return ctx->fail(Errc::bad_configuration,
-                       detail::concat(describe(node), ": the shards hold ", got, ", not ",
-                                      node.outputs[0], "; is this another program's checkpoint?"));
-    ctx->done({std::move(value)});
-  });
+  port->pull(parameter_of(*ctx), step_of(*ctx), value_of(ctx, "hold "));
 }
 
 std::string output_name(Output output) { return detail::concat(output.name(), ":", output.index); }
@@ -92,6 +103,30 @@ constexpr OpProperties kProperties = {
                   },
                   .rows = rows_of}};
 
+std::vector<DType> infer_row_dtypes(const InferContext& ctx) {
+  require_index_dtype(ctx, 0);
+  return infer_dtype_attr(ctx);
+}
+
+std::vector<Shape> infer_rows(const InferContext& ctx) {
+  const Shape &whole = ctx.attr<Shape>("shape"), &indices = ctx.input(0);
+  if (!whole.is_known() || whole.ndim() < 1)
+    throw ctx.error("wants a parameter of known shape that has rows, got ", whole);
+  if (whole.ndim() - 1 + indices.ndim() > Shape::kNdimMax)
+    throw ctx.error("would have more than ", int{Shape::kNdimMax}, " dimensions: rows of ", whole,
+                    " by ", indices);
+  return {joined_sizes(indices.dims(), sizes_from(whole, 1))};
+}
+
+void start_rows(std::shared_ptr<AsyncContext> ctx) {
+  if (ParameterPort* port = port_of(*ctx))
+    port->pull_rows(parameter_of(*ctx), step_of(*ctx), as_i64(ctx->input(0)),
+                    value_of(ctx, "hold rows of "));
+}
+
+constexpr OpProperties kRowProperties = {
+    .parameter = {.kind = ParameterUse::reads_rows, .parameter = parameter_of}};
+
 }  // namespace
 
 Op parameter_op() {
@@ -142,6 +177,23 @@ Output parameter(std::string_view name, Output initial, Origin at) {
                               {"initial", initial_name}},
                     .name = name},
                    at);
+}
+
+Op parameter_rows_op() {
+  return {.name = "ParameterRows",
+          .inputs = {"indices"},
+          .outputs = {"y"},
+          .attrs = {{"parameter", AttrKind::text},
+                    {"dtype", AttrKind::dtype},
+                    {"shape", AttrKind::shape},
+                    {"replica", AttrKind::integer, int64_t{0}}},
+          .infer_dtypes = infer_row_dtypes,
+          .infer_shapes = infer_rows,
+          .no_gradient = "it stands in the graphs of calls, whose gradients are there",
+          .kernels = {{DeviceKind::cpu, DType::none, nullptr, start_rows}},
+          .dispatch = -1,
+          .stateful = true,
+          .properties = &kRowProperties};
 }
 
 }  // namespace troupe
