@@ -1,10 +1,8 @@
 // Every op accepts its input or refuses it with an error of its own. Runs the cases of all tables
 // again, with inputs and attributes of other dtypes, ranks and sizes, also past 2^31 and 2^63, and
 // with values that are not finite, out of range or as large as possible.
-#include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 

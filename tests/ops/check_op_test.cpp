@@ -1,6 +1,4 @@
 // check_op(): it finds the faults of a wrong op, and none in a correct op.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

@@ -1,6 +1,4 @@
 // Walks all ops and fails for each one without a test.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

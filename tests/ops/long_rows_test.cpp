@@ -2,12 +2,8 @@
 // their places, sums, softmax and its losses, e^x below 0.
 #include "ops/support/exponential.hpp"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
-#include <cmath>
 #include <numeric>
-#include <vector>
 
 #include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"

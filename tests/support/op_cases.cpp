@@ -1,10 +1,6 @@
 // Builds the short tensors of tables of op cases, and checks the tables.
 #include "tests/support/op_cases.hpp"
 
-#include <doctest/doctest.h>
-
-#include <cmath>
-
 namespace troupe {
 namespace {
 
@@ -152,5 +148,10 @@ OpCases binary_cases(const std::string& op, const Tensor& refused, std::vector<O
 ListedCases::ListedCases(OpCases (*cases)()) { mutable_listed_cases().push_back(cases); }
 
 const std::vector<OpCases (*)()>& listed_cases() { return mutable_listed_cases(); }
+
+void Table::add_test(const char* name, void (*test)(), const char* file, unsigned line) {
+  using namespace doctest::detail;  // as TEST_CASE does, which takes no name from elsewhere
+  regTest(TestCase(test, file, line, doctest_detail_test_suite_ns::getCurrentTestSuite()) * name);
+}
 
 }  // namespace troupe

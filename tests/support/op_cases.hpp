@@ -1,16 +1,14 @@
 // Op cases: tests of an op as tables. A table has four uses: values in every dtype, gradients,
 // refusals, completeness.
 //
-//   OpCases cases() {
+//   const Table table("MatMul multiplies matrices", [] {
 //     const Tensor x = matrix({{1, 2, 3}, {4, 5, 6}});
 //     return table_of(
 //         "MatMul",
 //         {Case("2x3 by 3x1", {x, matrix({{1}, {0}, {-1}})}, {matrix({{-2}, {-2}})}),
 //          Case("an empty inner dimension", {zeros({2, 0}), zeros({0, 3})}, {zeros({2, 3})})},
 //         {Refused({x, x}, "inner sizes differ: [2, 3] times [2, 3]")});
-//   }
-//   const ListedCases listed(cases);  // for tests/ops/completeness_test.cpp
-//   TEST_CASE("MatMul multiplies matrices") { check(cases()); }
+//   });
 #pragma once
 
 #include <cmath>  // INFINITY and NAN, for tables
@@ -19,6 +17,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "ops/check/op_check.hpp"
 #include "tests/support/evaluate.hpp"
@@ -112,5 +112,21 @@ struct ListedCases {
   explicit ListedCases(OpCases (*cases)());
 };
 const std::vector<OpCases (*)()>& listed_cases();
+
+// A table that is listed and that a test case called `name` checks.
+class Table {
+ public:
+  template <class Cases>
+  Table(const char* name, Cases cases, const char* file = __builtin_FILE(),
+        unsigned line = __builtin_LINE())
+      : listed_(cases) {
+    add_test(
+        name, [] { check(Cases{}()); }, file, line);
+  }
+
+ private:
+  static void add_test(const char* name, void (*test)(), const char* file, unsigned line);
+  ListedCases listed_;
+};
 
 }  // namespace troupe

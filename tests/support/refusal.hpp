@@ -35,12 +35,23 @@ inline void has(const std::string& text, const std::string& part) {
   CHECK(text.find(part) != std::string::npos);
 }
 
-// Checks that `call` is refused as an invalid argument, in words that have all of `parts`.
+// The text of the error with `code` that `call` must end with.
+template <class F>
+std::string error_text(Errc code, F&& call) {
+  const Refusal refusal = refusal_of(call);
+  CHECK_MESSAGE(refusal.code == code, refusal.text);
+  return refusal.text;
+}
+
+// Checks that `call` fails with `code`, in words that have all of `parts`.
+template <class F, class... Parts>
+void check_error(Errc code, F&& call, const Parts&... parts) {
+  const std::string text = error_text(code, call);
+  (has(text, parts), ...);
+}
 template <class F, class... Parts>
 void check_invalid(F&& call, const Parts&... parts) {
-  const Refusal refusal = refusal_of(call);
-  CHECK(refusal.code == Errc::invalid_argument);
-  (has(refusal.text, parts), ...);
+  check_error(Errc::invalid_argument, call, parts...);
 }
 
 }  // namespace troupe

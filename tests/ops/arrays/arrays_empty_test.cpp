@@ -1,6 +1,5 @@
 // Ops that move, count and join elements, on empty tensors whose other sizes are as large as
 // possible: nothing overflows, and no loop runs over elements that do not exist.
-#include <doctest/doctest.h>
 
 #include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"

@@ -1,12 +1,10 @@
 // Fill.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
 namespace {
 
-OpCases cases() {
+const Table table("Fill repeats a number", [] {
   return table_of(
       "Fill",
       {
@@ -41,11 +39,7 @@ OpCases cases() {
           Refused({}, "is no i64 value",
                   {{"shape", Shape{1}}, {"value", NAN}, {"dtype", DType::i64}}),
       });
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("Fill repeats a number") { check(cases()); }
-
 }  // namespace troupe

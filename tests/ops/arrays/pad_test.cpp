@@ -1,6 +1,4 @@
 // Pad and PadGradient. Expected values are NumPy's.
-#include <doctest/doctest.h>
-
 #include <limits>
 
 #include "tests/support/op_cases.hpp"
@@ -62,7 +60,7 @@ std::vector<OpCase> sums() {
       of("empty", "PadGradient", zeros({4, 0}), borders({1, 0}, {1, 0}, "edge"), zeros({2, 0}))};
 }
 
-OpCases cases() {
+const Table table("Pad puts a border around x, and its gradient adds what the border shows", [] {
   OpCases all = {.values = pads()};
   for (OpCase& c : all.values)
     if (c.name == "infinities") c.smooth = false;
@@ -97,14 +95,9 @@ OpCases cases() {
       Refused("PadGradient", {i64(zeros({4}))}, "has no kernel for i64; cast to one of f32, f64",
               borders({1}, {1}, "edge"))};
   return all;
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("Pad puts a border around x, and its gradient adds what the border shows") {
-  check(cases());
-}
 
 TEST_CASE("pad takes its mode from the options") {
   Graph graph;

@@ -1,6 +1,4 @@
 // ShapeOf, CommonRows, Range and LinSpace.
-#include <doctest/doctest.h>
-
 #include <limits>
 
 #include "tests/support/op_cases.hpp"
@@ -44,66 +42,64 @@ OpError refused_range(double start, double limit, double delta) {
       .in_step();
 }
 
-OpCases cases() {
-  const auto number = [](int64_t value) { return Tensor::scalar(value); };
-  const std::string differ = "scan wants xs with one number of rows, got 3, 3, 4; cut or pad them";
-  OpCases all = table_of(
-      "Range",
-      {common("a matrix and a vector", {vector({3, 2}), vector({3})}, 3),
-       common("one", {vector({7, 0})}, 7),
-       common("no rows", {vector({0}), vector({0, 5})}, 0),
-       range_of("upwards", 0, 3, 1, vector({0, 1, 2})),
-       range_of("downwards", 5, 0, -2, vector({5, 3, 1})),
-       range_of("fractions", 1, 2, 0.25, vector({1, 1.25, 1.5, 1.75})),
-       range_of("tenths", 0, 1, 0.1, vector({0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9})),
-       range_of("size one", 1, 1.5, 1, vector({1})),
-       range_of("to itself", 3, 3, 1, zeros({0})),
-       range_of("away from the limit", 3, 0, 1, zeros({0})),
-       Case("all of i64", {number(kMin), number(kMax), number(kMax)},
-            {Tensor::of<int64_t>({kMin, -1, kMax - 1}, {3})})
-           .as_typed(),
-       Case("all of i64, downwards", {number(kMax), number(kMin), number(kMin)},
-            {Tensor::of<int64_t>({kMax, -1}, {2})})
-           .as_typed(),
-       line("quarters", 0, 1, 5, vector({0, 0.25, 0.5, 0.75, 1})),
-       line("downwards", 1, -2, 4, vector({1, 0, -1, -2})),
-       line("both ends", 3, 9, 2, vector({3, 9})),
-       line("size one", 3, 9, 1, vector({3})),
-       line("nothing", 3, 9, 0, zeros({0})),
-       line("a single value", 2, 2, 3, vector({2, 2, 2})),
-       line("large", -1e38, 3e38, 3, vector({-1e38, 1e38, 3e38})),
-       shape_case("a matrix", iota({2, 3}), vector({2, 3})),
-       shape_case("a scalar", scalar(1), zeros({0})),
-       shape_case("an empty one", zeros({0, 2}), vector({0, 2})),
-       shape_case("size one", vector({1}), vector({1}))},
-      {refused_rows({i64(vector({3})), i64(vector({3})), i64(vector({4, 1}))}, differ, true),
-       refused_rows({i64(vector({3})), i64(scalar(3))},
-                    "wants shapes of tensors with rows, i64[1 or more], got "
-                    "i64[]",
-                    false),
-       refused_rows({i64(zeros({0}))}, "got i64[0]", false),
-       refused_rows({i32(vector({3}))}, "i64[1 or more], got i32[", false), refused_range(0, 3, 0),
-       refused_range(0, NAN, 1), refused_range(0, INFINITY, 1), refused_range(0, 1e300, 1),
-       Refused({vector({0}), scalar(3), scalar(1)}, "wants three scalars, got ["),
-       Refused({u8(scalar(0)), u8(scalar(3)), u8(scalar(1))},
-               "has no kernel for u8; cast to one of f32, f64, i32, i64"),
-       Refused("LinSpace", {vector({0}), vector({1})}, "wants two scalars, got [",
-               {{"count", int64_t{5}}}),
-       Refused("LinSpace", {scalar(0), scalar(1)}, "wants a count of at least 0, got -1",
-               {{"count", int64_t{-1}}}),
-       Refused("LinSpace", {i32(scalar(0)), i32(scalar(1))},
-               "has no kernel for i32; cast to one of f32, f64", {{"count", int64_t{2}}}),
-       Refused("ShapeOf", {zeros({1}), zeros({1})}, "wants 1 input (x), got 2")});
-  all.values[all.values.size() - 5].gradient_tolerance = 1;  // the case "large"
-  return all;
-}
-const ListedCases listed(cases);
+const Table table(
+    "Range counts, LinSpace divides, ShapeOf tells sizes, and CommonRows compares them", [] {
+      const auto number = [](int64_t value) { return Tensor::scalar(value); };
+      const std::string differ =
+          "scan wants xs with one number of rows, got 3, 3, 4; cut or pad them";
+      OpCases all = table_of(
+          "Range",
+          {common("a matrix and a vector", {vector({3, 2}), vector({3})}, 3),
+           common("one", {vector({7, 0})}, 7),
+           common("no rows", {vector({0}), vector({0, 5})}, 0),
+           range_of("upwards", 0, 3, 1, vector({0, 1, 2})),
+           range_of("downwards", 5, 0, -2, vector({5, 3, 1})),
+           range_of("fractions", 1, 2, 0.25, vector({1, 1.25, 1.5, 1.75})),
+           range_of("tenths", 0, 1, 0.1, vector({0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9})),
+           range_of("size one", 1, 1.5, 1, vector({1})),
+           range_of("to itself", 3, 3, 1, zeros({0})),
+           range_of("away from the limit", 3, 0, 1, zeros({0})),
+           Case("all of i64", {number(kMin), number(kMax), number(kMax)},
+                {Tensor::of<int64_t>({kMin, -1, kMax - 1}, {3})})
+               .as_typed(),
+           Case("all of i64, downwards", {number(kMax), number(kMin), number(kMin)},
+                {Tensor::of<int64_t>({kMax, -1}, {2})})
+               .as_typed(),
+           line("quarters", 0, 1, 5, vector({0, 0.25, 0.5, 0.75, 1})),
+           line("downwards", 1, -2, 4, vector({1, 0, -1, -2})),
+           line("both ends", 3, 9, 2, vector({3, 9})),
+           line("size one", 3, 9, 1, vector({3})),
+           line("nothing", 3, 9, 0, zeros({0})),
+           line("a single value", 2, 2, 3, vector({2, 2, 2})),
+           line("large", -1e38, 3e38, 3, vector({-1e38, 1e38, 3e38})),
+           shape_case("a matrix", iota({2, 3}), vector({2, 3})),
+           shape_case("a scalar", scalar(1), zeros({0})),
+           shape_case("an empty one", zeros({0, 2}), vector({0, 2})),
+           shape_case("size one", vector({1}), vector({1}))},
+          {refused_rows({i64(vector({3})), i64(vector({3})), i64(vector({4, 1}))}, differ, true),
+           refused_rows({i64(vector({3})), i64(scalar(3))},
+                        "wants shapes of tensors with rows, i64[1 or more], got "
+                        "i64[]",
+                        false),
+           refused_rows({i64(zeros({0}))}, "got i64[0]", false),
+           refused_rows({i32(vector({3}))}, "i64[1 or more], got i32[", false),
+           refused_range(0, 3, 0), refused_range(0, NAN, 1), refused_range(0, INFINITY, 1),
+           refused_range(0, 1e300, 1),
+           Refused({vector({0}), scalar(3), scalar(1)}, "wants three scalars, got ["),
+           Refused({u8(scalar(0)), u8(scalar(3)), u8(scalar(1))},
+                   "has no kernel for u8; cast to one of f32, f64, i32, i64"),
+           Refused("LinSpace", {vector({0}), vector({1})}, "wants two scalars, got [",
+                   {{"count", int64_t{5}}}),
+           Refused("LinSpace", {scalar(0), scalar(1)}, "wants a count of at least 0, got -1",
+                   {{"count", int64_t{-1}}}),
+           Refused("LinSpace", {i32(scalar(0)), i32(scalar(1))},
+                   "has no kernel for i32; cast to one of f32, f64", {{"count", int64_t{2}}}),
+           Refused("ShapeOf", {zeros({1}), zeros({1})}, "wants 1 input (x), got 2")});
+      all.values[all.values.size() - 5].gradient_tolerance = 1;  // the case "large"
+      return all;
+    });
 
 }  // namespace
-
-TEST_CASE("Range counts, LinSpace divides, ShapeOf tells sizes, and CommonRows compares them") {
-  check(cases());
-}
 
 TEST_CASE("a range of numbers has a known size") {
   Graph graph;

@@ -1,6 +1,4 @@
 // Reverse, Roll, ReverseSequence and flip_left_right. Expected values are NumPy's.
-#include <doctest/doctest.h>
-
 #include <limits>
 
 #include "tests/support/op_cases.hpp"
@@ -73,7 +71,7 @@ std::vector<OpCase> sequences() {
          zeros({0, 3}))};
 }
 
-OpCases cases() {
+const Table table("Reverse, Roll and ReverseSequence put elements into another order", [] {
   OpCases all = {.values = reversed()};
   for (auto* table : {rolled, sequences})
     for (OpCase& c : table()) all.values.push_back(std::move(c));
@@ -101,12 +99,9 @@ OpCases cases() {
               "length -1 (number 0 of 1) is not in [0, 3]", sequence(1, 0))
           .in_step()};
   return all;
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("Reverse, Roll and ReverseSequence put elements into another order") { check(cases()); }
 
 TEST_CASE("flip_left_right wants images") {
   Graph graph;

@@ -1,6 +1,5 @@
 // Tests of both recurrent layers: cells, refusals at the calling line, and that oneDNN's steps
 // agree with the loops. The tables are in lstm_test.cpp and gru_test.cpp.
-#include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
 #include "tests/support/refusal.hpp"

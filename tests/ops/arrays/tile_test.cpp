@@ -1,6 +1,4 @@
 // Tile, Repeat and their gradients.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -55,7 +53,7 @@ std::vector<OpCase> repetitions() {
          zeros({0, 2}))};
 }
 
-OpCases cases() {
+const Table table("Tile and Repeat copy, and their gradients sum the copies", [] {
   OpCases all = {.values = tiles()};
   for (OpCase& c : repetitions()) all.values.push_back(std::move(c));
   all.errors = {
@@ -77,12 +75,9 @@ OpCases cases() {
       Refused("RepeatGradient", {u8(zeros({4})), u8(zeros({2}))},
               "has no kernel for u8; cast to one of f32, f64", times(2, 0))};
   return all;
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("Tile and Repeat copy, and their gradients sum the copies") { check(cases()); }
 
 TEST_CASE("long tiles have every copy") {
   Graph graph;

@@ -1,14 +1,13 @@
 // Check passes its first input on where the second one is true, CheckFinite finite values.
 #include "troupe/ops/control_flow.hpp"
 
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace troupe {
 namespace {
 
-OpCases cases() {
+const Table table("Check passes on what its condition holds for", [] {
   return table_of("Check",
                   {Case("all of a matrix holds",
                         {matrix({{1, -2}, {0, 3}}), booleans(matrix({{1, 1}, {1, 1}}))},
@@ -25,9 +24,9 @@ OpCases cases() {
                   {Refused({scalar(1), f32(scalar(1))},
                            "wants a bool condition, got f32; compare it with something"),
                    Refused({scalar(1)}, "wants 2 inputs (x, condition), got 1")});
-}
+});
 
-OpCases finite_cases() {
+const Table finite_table("CheckFinite passes finite numbers on", [] {
   return table_of(
       "CheckFinite",
       {Case("finite", {matrix({{1, -2}, {0, 1e30}})}, {matrix({{1, -2}, {0, 1e30}})}).rough(),
@@ -38,23 +37,11 @@ OpCases finite_cases() {
            .rough(),
        Case("empty", {zeros({0})}, {zeros({0})})},
       {Refused({i32(vector({1}))}, "has no kernel for i32; cast to one of f32, f64")});
-}
-const ListedCases listed(cases), listed_finite(finite_cases);
+});
 
-std::string failure(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    CHECK((error.code() == Errc::bad_data));
-    return error.what();
-  }
-  FAIL("nothing was thrown");
-  return {};
-}
+std::string failure(const std::function<void()>& run) { return error_text(Errc::bad_data, run); }
 
 }  // namespace
-
-TEST_CASE("Check passes on what its condition holds for") { check(cases()); }
 
 TEST_CASE("Check says what does not hold, how much of it, and where") {
   Graph graph;
@@ -81,8 +68,6 @@ TEST_CASE("what comes after a Check that did not hold does not run") {
   CHECK(failure([&] { evaluate(one); }).find("1 of 1 element does not hold, the first is at []") !=
         std::string::npos);
 }
-
-TEST_CASE("CheckFinite passes finite numbers on") { check(finite_cases()); }
 
 TEST_CASE("CheckFinite says what is not finite, how much of it, and where") {
   for (DType dtype : {DType::f32, DType::f64}) {

@@ -1,7 +1,6 @@
 // The ops of branches and loops one by one: their refusals, and the choice of Branch. Tests of
 // whole branches and loops are in tests/actors/master/session_cond_test.cpp and
 // session_while_test.cpp.
-#include <doctest/doctest.h>
 
 #include "devices/memory/heap_memory.hpp"
 #include "devices/kernel_call.hpp"

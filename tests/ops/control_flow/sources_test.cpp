@@ -1,7 +1,5 @@
 // Nodes without inputs: Constant, Placeholder and Group, which runs when all of its control inputs
-// have run.
-#include <doctest/doctest.h>
-
+// have run; and CallPath, the number of a call.
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -11,7 +9,7 @@ OpCase constant_of(std::string name, Tensor value) {
   return Case("Constant", std::move(name), {}, {value}, {{"value", value}});
 }
 
-OpCases constants() {
+const Table constants("Constant gives its tensor", [] {
   return table_of(
       "Constant",
       {constant_of("f64", matrix({{1, -2}, {3, 4}})), constant_of("f32", f32(vector({0.5}))),
@@ -20,9 +18,9 @@ OpCases constants() {
        constant_of("empty", zeros({0, 3}))},
       {Refused({}, "needs attribute value, a tensor"),
        Refused({}, "attribute value is an undefined tensor", {{"value", Tensor()}})});
-}
+});
 
-OpCases placeholders() {
+const Table placeholders("Placeholder is what it is fed", [] {
   return table_of("Placeholder",
                   {Case("fed", {vector({1, 2})}, {vector({1, 2})})
                        .as_typed()
@@ -35,28 +33,40 @@ OpCases placeholders() {
                          return std::vector{x};
                        }),
                    Refused({}, "needs attribute dtype, a dtype", {{"shape", Shape{2}}})});
-}
+});
 
-OpCases groups() {
+const Table groups("Group has no inputs and no outputs", [] {
   return table_of("Group", {Case("nothing", {}, {})},
                   {Refused({vector({1})}, "wants no inputs, got 1")});
-}
-const ListedCases listed_constants(constants), listed_placeholders(placeholders),
-    listed_groups(groups);
+});
+
+const Table call_path_table(
+    "a call has a number of its own for each place, iteration and call that it is in", [] {
+      const Attrs call = {{"key", std::string("call")}};
+      const Tensor first = i64(scalar(0)), sixth = i64(scalar(5));
+      const auto number = [](int64_t n) { return std::vector<Tensor>{Tensor::scalar(n)}; };
+      // Computed independently: fnv1a64("call"), then the recipe of ops/random/philox.hpp.
+      return table_of(
+          "CallPath",
+          {Case("outside of loops", {}, number(-5397992340566858583), call),
+           Case("in a loop", {first}, number(195931414451649344), call),
+           Case("in a loop in a loop", {first, sixth}, number(-5977810306237012030), call),
+           Case("the loops the other way round", {sixth, first}, number(4903505920320817687),
+                call)},
+          {Refused({i64(vector({1, 2}))},
+                   "wants i64 scalars behind its other inputs, the iterations that "
+                   "it is in, got i64",
+                   call),
+           Refused({scalar(1)}, "got f64[]", call)});
+    });
 
 }  // namespace
-
-TEST_CASE("Constant gives its tensor") { check(constants()); }
 
 TEST_CASE("a constant is not copied") {
   Graph graph;
   const Tensor value = vector({1, 2});
   CHECK(evaluate(constant(graph, value)).raw() == value.raw());
 }
-
-TEST_CASE("Placeholder is what it is fed") { check(placeholders()); }
-
-TEST_CASE("Group has no inputs and no outputs") { check(groups()); }
 
 TEST_CASE("group runs after all of its outputs, and can be run after itself") {
   Graph graph;

@@ -1,12 +1,10 @@
 // BiasAdd: one number for each channel.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
 namespace {
 
-OpCases cases() {
+const Table table("BiasAdd adds to every channel its number", [] {
   return table_of(
       "BiasAdd",
       {Case("a matrix", {matrix({{1, 2, 3}, {4, 5, 6}}), vector({10, 20, 30})},
@@ -29,12 +27,9 @@ OpCases cases() {
            }),
        Refused({zeros({2}), zeros({2}, DType::f32)}, "inputs must have one dtype, got f64 and f32"),
        Refused({booleans(zeros({2})), booleans(zeros({2}))}, "has no kernel for bool")});
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("BiasAdd adds to every channel its number") { check(cases()); }
 
 TEST_CASE("a bias of unknown size is checked when the step runs") {
   Graph graph;

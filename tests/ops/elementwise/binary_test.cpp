@@ -1,5 +1,4 @@
 // Element-wise ops of two inputs, each against its definition, and broadcasting, which they share.
-#include "ops/check/op_check.hpp"
 #include "tests/ops/elementwise/reference.hpp"
 
 namespace troupe {
@@ -136,7 +135,7 @@ BuildCase to_the(double power) {
 }
 
 // Besides: broadcasts of many dimensions, graphs of one input, and values that are refused.
-OpCases all_cases() {
+const Table table("ops of two elements have the values, gradients and refusals of their rows", [] {
   OpCases all = table_of(
       "Add",
       {Case("repeated outside, inside and between", {iota({1, 2, 1, 2}), iota({2, 1, 3, 1}, 0, 10)},
@@ -190,14 +189,9 @@ OpCases all_cases() {
     all.errors.insert(all.errors.end(), one.errors.begin(), one.errors.end());
   }
   return all;
-}
-const ListedCases listed(all_cases);
+});
 
 }  // namespace
-
-TEST_CASE("ops of two elements have the values, gradients and refusals of their rows") {
-  check(all_cases());
-}
 
 TEST_CASE("ops of two elements are near their definitions in every dtype, at its ends, too") {
   for (const Binary& row : rows) sweep(row);

@@ -1,12 +1,10 @@
 // Cast.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
 namespace {
 
-OpCases cases() {
+const Table table("Cast converts, and every conversion is defined", [] {
   return table_of(
       "Cast",
       {
@@ -65,12 +63,9 @@ OpCases cases() {
           Refused({zeros({2})}, "needs attribute dtype, a dtype"),
           Refused({zeros({2}), zeros({2})}, "wants 1 input (x), got 2", {{"dtype", DType::f32}}),
       });
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("Cast converts, and every conversion is defined") { check(cases()); }
 
 TEST_CASE("a gradient passes casts between floats, and ends at integers") {
   Graph graph;

@@ -1,6 +1,4 @@
 // Clip.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -14,7 +12,7 @@ OpError refused(Tensor x, double low, double high, std::string message) {
   return Refused("Clip", {x}, std::move(message), {{"low", low}, {"high", high}});
 }
 
-OpCases cases() {
+const Table table("Clip moves numbers to the nearest bound", [] {
   OpCases all = table_of(
       "Clip",
       {
@@ -40,12 +38,9 @@ OpCases cases() {
   odd.smooth = false;
   all.values.push_back(odd);
   return all;
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("Clip moves numbers to the nearest bound") { check(cases()); }
 
 TEST_CASE("a bound that is reached passes the gradient on") {
   Graph graph;

@@ -1,9 +1,6 @@
 // Fused programs that end in a reduction, that begin with a node of several outputs, and those
 // whose members do what other ops do.
-#include <doctest/doctest.h>
 
-#include "devices/run_context.hpp"
-#include "graph/op.hpp"
 #include "tests/support/engine/fused_nodes.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"

@@ -1,6 +1,5 @@
 // Functions that are made of ops: log_add_exp2, nan_to_num, zeros_like and ones_like. Expected
 // values are those of numpy 2.4.6.
-#include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
 

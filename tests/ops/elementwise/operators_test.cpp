@@ -1,6 +1,4 @@
 // The operators + - * / % & | ^ and numbers in them.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

@@ -132,7 +132,7 @@ std::vector<OpCase> by_value(const std::vector<double>& x, const std::vector<dou
           Case("not smooth", {tensor_of(odd_x)}, {tensor_of(odd_y)}).rough()};
 }
 
-OpCases erfinv_cases() {
+const Table erfinv_table("Erfinv undoes Erf", [] {
   OpCases all = unary_cases(
       "Erfinv", i32(zeros({2})),
       by_value(
@@ -154,9 +154,9 @@ OpCases erfinv_cases() {
                            .as_typed()
                            .rough());
   return all;
-}
+});
 
-OpCases digamma_cases() {
+const Table digamma_table("Digamma is the slope of Lgamma", [] {
   OpCases all = unary_cases(
       "Digamma", i32(zeros({2})),
       by_value(
@@ -169,9 +169,9 @@ OpCases digamma_cases() {
           /*twice=*/false));
   for (OpCase& c : all.values) c.twice = false;  // Trigamma has no gradient
   return all;
-}
+});
 
-OpCases trigamma_cases() {
+const Table trigamma_table("Trigamma is the slope of Digamma", [] {
   OpCases all = unary_cases(
       "Trigamma", i32(zeros({2})),
       by_value({4, 1, 2.5, 0.5, 10, 9.75, 10.25, 30, -0.5, -1.25, -7.5},
@@ -185,11 +185,9 @@ OpCases trigamma_cases() {
                            .as_typed()
                            .rough());
   return all;
-}
-const ListedCases listed_erfinv(erfinv_cases), listed_digamma(digamma_cases),
-    listed_trigamma(trigamma_cases);
+});
 
-OpCases all_cases() {
+const Table table("ops of one element have the values, gradients and refusals of their rows", [] {
   OpCases all;
   for (const Unary& row : rows) {
     const OpCases one = cases_of(row);
@@ -200,22 +198,13 @@ OpCases all_cases() {
     all.errors.push_back(
         Refused(op, {zeros({2})}, "wants a finite alpha, got inf", {{"alpha", INFINITY}}));
   return all;
-}
-const ListedCases listed(all_cases);
+});
 
 }  // namespace
-
-TEST_CASE("ops of one element have the values, gradients and refusals of their rows") {
-  check(all_cases());
-}
 
 TEST_CASE("ops of one element are near their definitions in every dtype, for numbers of any size") {
   for (const Unary& row : rows) sweep(row);
 }
-
-TEST_CASE("Erfinv undoes Erf") { check(erfinv_cases()); }
-TEST_CASE("Digamma is the slope of Lgamma") { check(digamma_cases()); }
-TEST_CASE("Trigamma is the slope of Digamma") { check(trigamma_cases()); }
 
 TEST_CASE("the value of an element does not depend on where it stands") {
   for (const Unary& row : rows) {

@@ -1,12 +1,10 @@
 // Where.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
 namespace {
 
-OpCases cases() {
+const Table table("Where chooses between two values", [] {
   return table_of(
       "Where",
       {
@@ -42,11 +40,7 @@ OpCases cases() {
           Refused({booleans(zeros({2})), zeros({3}), zeros({1})},
                   "shapes do not broadcast: [2] and [3]"),
       });
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("Where chooses between two values") { check(cases()); }
-
 }  // namespace troupe

@@ -1,6 +1,5 @@
 // Convolutions of one to three dimensions with strides, dilations, groups and padding: values from
 // the definition in NumPy, which agree with ONNX's reference evaluator.
-#include <doctest/doctest.h>
 
 #include <random>
 
@@ -162,7 +161,7 @@ std::vector<OpError> refusals() {
       refused({1, 2, 2, 2, 2, 1}, {1, 1, 1, 1, 1, 1}, {}, "wants images [batch, width, ")};
 }
 
-OpCases cases() {
+const Table table("Convolution has strides, dilations, groups and padding in each dimension", [] {
   std::vector<OpCase> values = values_by_definition();
   const auto add = [&](const std::string& name, const Shape& x, const Shape& filter,
                        const ConvolutionOptions& options, const Tensor& expected) {
@@ -176,15 +175,10 @@ OpCases cases() {
   values.push_back(Case("Convolution", "a stride past everything",
                         {full({1, 2, 1}, 3), full({1, 1, 1}, 2)}, {full({1, 1, 1}, 6)})
                        .made_by(convolved({.strides = {INT64_MAX}})));
-  return {.values = std::move(values), .errors = refusals()};
-}
-const ListedCases listed(cases);
+  return OpCases{.values = std::move(values), .errors = refusals()};
+});
 
 }  // namespace
-
-TEST_CASE("Convolution has strides, dilations, groups and padding in each dimension") {
-  check(cases());
-}
 
 TEST_CASE("conv1d and conv3d are convolutions of their images and refuse others") {
   Graph g;
@@ -265,9 +259,8 @@ TEST_CASE("oneDNN's passes give what the loops give, for any options") {
   const auto below = [&](int64_t n) { return static_cast<int64_t>(random()) % n; };
   for (int round = 0; round < 150; ++round) {
     const int dims = static_cast<int>(1 + below(3));
-    ConvolutionOptions o;
-    o.groups = 1 + below(3) * below(2);
-    o.padding = static_cast<Padding>(below(3));
+    ConvolutionOptions o{.groups = 1 + below(3) * below(2),
+                         .padding = static_cast<Padding>(below(3))};
     const bool depthwise = below(4) == 0;
     const int64_t in = depthwise ? 1 : 1 + below(below(2) == 0 ? 4 : 20);
     const int64_t out = depthwise ? 1 : 1 + below(below(2) == 0 ? 4 : 20);

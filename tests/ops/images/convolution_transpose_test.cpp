@@ -1,6 +1,5 @@
 // ConvolutionTranspose: values from the definition in NumPy. They agree with ONNX's reference
 // evaluator, which has none for groups.
-#include <doctest/doctest.h>
 
 #include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"
@@ -92,7 +91,7 @@ OpError refused(const Shape& x, const Shape& filter, const BuildCase& build,
   return Refused("ConvolutionTranspose", {zeros(x), zeros(filter)}, message).made_by(build);
 }
 
-OpCases cases() {
+const Table table("ConvolutionTranspose goes back to the size of a convolution's images", [] {
   std::vector<OpCase> values = values_by_definition();
   const auto zero = [&](const std::string& name, const Shape& x, const Shape& filter,
                         const Shape& y) {
@@ -104,7 +103,7 @@ OpCases cases() {
   zero("no pixels", {1, 0, 3}, {2, 4, 3}, {1, 0, 4});
   const Shape x{1, 2, 2, 3}, f{2, 2, 4, 3};
   constexpr int64_t kHuge = int64_t{1} << 62;
-  return {
+  return OpCases{
       .values = std::move(values),
       .errors = {
           refused(x, {2, 2, 4, 2}, transposed({}),
@@ -130,14 +129,9 @@ OpCases cases() {
           refused({1, 0, 3}, {2, 4, 3}, transposed({.padding = Padding::valid}),
                   "wants images of at least one pixel, got [1, 0, 3]"),
       }};
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("ConvolutionTranspose goes back to the size of a convolution's images") {
-  check(cases());
-}
 
 TEST_CASE("a transpose of a convolution is its input gradient") {
   const ConvolutionOptions options{

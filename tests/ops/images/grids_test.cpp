@@ -1,6 +1,4 @@
 // eye, meshgrid and sequence_mask, which are made of other ops. Expected values are NumPy's.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -27,9 +25,9 @@ OpCase mask(std::string name, Tensor lengths, int64_t size, Tensor expected) {
       });
 }
 
-OpCases cases() {
+const Table table("eye, meshgrid and sequence_mask are NumPy's and TensorFlow's", [] {
   const Tensor a = vector({1, 2, 3}), b = vector({10, 20});
-  return {
+  return OpCases{
       .values = {identity_of("square", 2, -1, f32(matrix({{1, 0}, {0, 1}}))),
                  identity_of("wide", 2, 3, matrix({{1, 0, 0}, {0, 1, 0}})),
                  identity_of("tall", 3, 2, i32(matrix({{1, 0}, {0, 1}, {0, 0}}))),
@@ -57,12 +55,9 @@ OpCases cases() {
                  mask("no lengths", zeros({0}, DType::i64), -1, booleans(zeros({0, 0}))),
                  mask("size 0", i32(vector({1})), 0, booleans(zeros({1, 0})))},
   };
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("eye, meshgrid and sequence_mask are NumPy's and TensorFlow's") { check(cases()); }
 
 TEST_CASE("eye, meshgrid and sequence_mask refuse what has no meaning") {
   Graph graph;

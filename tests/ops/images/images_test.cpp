@@ -1,6 +1,4 @@
 // Colours and random changes of images. Expected values of colours are TensorFlow's.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <set>
 

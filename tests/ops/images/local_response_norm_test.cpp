@@ -1,6 +1,4 @@
 // WindowSum and local_response_norm.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -14,7 +12,7 @@ BuildCase norm(LocalResponseNormOptions options) {
   };
 }
 
-OpCases cases() {
+const Table table("local_response_norm divides by sums over neighbouring channels", [] {
   const Tensor x = matrix({{1, 2, 4, -1, 3}, {-3, 0.5, 0, 2, 1}});
   const Tensor images = waves({2, 1, 2, 7}, 0.5);
   return table_of(
@@ -74,11 +72,7 @@ OpCases cases() {
                radius(1)),
        Refused("Exp", {x}, "wants bias > 0 and alpha >= 0, got 0 and 1")
            .made_by(norm({.bias = 0}))});
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("local_response_norm divides by sums over neighbouring channels") { check(cases()); }
-
 }  // namespace troupe

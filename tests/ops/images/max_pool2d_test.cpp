@@ -1,6 +1,5 @@
 // MaxPool of two-dimensional images, its gradient, and the selection that differentiates the
 // gradient.
-#include <doctest/doctest.h>
 
 #include <algorithm>
 #include <random>
@@ -17,7 +16,7 @@ Attrs attrs(int64_t window, int64_t stride, bool same = false) {
           {"padding", std::string(same ? "same" : "valid")}};
 }
 
-OpCases cases() {
+const Table table("MaxPool takes the greatest of each window, and gradients follow it", [] {
   const Tensor x = values({1, 4, 4, 1}, {1, 5, 2, 0, 3, 4, 8, 7, -1, -2, 0, 0, -3, -4, 0, -5});
   const Tensor dy = values({1, 2, 2, 1}, {1, 2, 3, 4});
   return table_of(
@@ -81,12 +80,9 @@ OpCases cases() {
           Refused("MaxPoolSelect", {zeros({1, 4, 2, 1}), zeros({1, 4, 4, 1})},
                   "wants two shapes that are equal, got [1, 4, 2, 1] and [1, 4, 4, 1]"),
       });
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("MaxPool takes the greatest of each window, and gradients follow it") { check(cases()); }
 
 TEST_CASE("pools in f32 have the bits of those in f64") {
   std::mt19937 random(7);

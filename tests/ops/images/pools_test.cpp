@@ -1,6 +1,5 @@
 // Pools of one to three dimensions, global pools and instance norm: values from the definition in
 // NumPy, which agree with ONNX's reference evaluator.
-#include <doctest/doctest.h>
 
 #include <random>
 
@@ -128,7 +127,7 @@ OpError refused(const Shape& x, const PoolWindow& window, const std::string& mes
   return Refused("AveragePool", {zeros(x)}, message).made_by(means(window));
 }
 
-OpCases cases() {
+const Table table("pools take the greatest or the mean of windows in one to three dimensions", [] {
   std::vector<OpCase> values = values_by_definition();
   for (OpCase& one : small_means()) values.push_back(std::move(one));
   const Shape x{1, 4, 3, 1};
@@ -163,8 +162,7 @@ OpCases cases() {
           Refused("MaxPool", {zeros({1, 2, 1})}, "the window 3 is larger than dimension 1")
               .made_by(maxima({.size = {3}})),
       });
-}
-const ListedCases listed(cases);
+});
 
 Tensor small_numbers(const Shape& shape, std::mt19937& random) {
   Tensor out = zeros(shape);
@@ -174,10 +172,6 @@ Tensor small_numbers(const Shape& shape, std::mt19937& random) {
 }
 
 }  // namespace
-
-TEST_CASE("pools take the greatest or the mean of windows in one to three dimensions") {
-  check(cases());
-}
 
 TEST_CASE("pools of many channels and images have the bits of those in f64, where both are exact") {
   std::mt19937 random(5);

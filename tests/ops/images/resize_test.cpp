@@ -1,6 +1,4 @@
 // Resize and its gradient. Expected values are TensorFlow's, which has the same three grids.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 #include "troupe/ops/networks.hpp"
 
@@ -92,7 +90,7 @@ std::vector<OpCase> gradient_cases() {
            {zeros({1, 3, 3, 0})}, to(2, 2))};
 }
 
-OpCases cases() {
+const Table table("Resize places pixels on three grids, between pixels or on the nearest one", [] {
   OpCases all = {
       .errors = {
           Refused("Resize", {zeros({2, 3, 1})},
@@ -113,14 +111,9 @@ OpCases cases() {
   for (const auto& part : {bilinear_cases(), nearest_cases(), gradient_cases()})
     all.values.insert(all.values.end(), part.begin(), part.end());
   return all;
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("Resize places pixels on three grids, between pixels or on the nearest one") {
-  check(cases());
-}
 
 TEST_CASE("an image that is cut into jobs is resized as one that is not") {
   Graph graph;

@@ -1,6 +1,5 @@
 // Convolutions by minimal filtering: against the loops in f64, equal bits for any number of
 // threads, values that are not finite, and the sizes that they suit.
-#include <doctest/doctest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,8 +9,6 @@
 #include <random>
 
 #include "devices/device.hpp"
-#include "devices/kernel_call.hpp"
-#include "graph/op.hpp"
 #include "ops/gradients.hpp"
 #include "ops/images/winograd.hpp"
 #include "tests/support/engine/fused_nodes.hpp"

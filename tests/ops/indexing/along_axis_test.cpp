@@ -1,8 +1,6 @@
 // Functions along any axis. Expected values are NumPy's.
 #include "troupe/ops/arrays.hpp"
 
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 #include "tests/support/refusal.hpp"
 
@@ -28,7 +26,7 @@ OpError refused(const char* op, std::vector<Tensor> inputs, const char* message,
   });
 }
 
-OpCases softmax_cases() {
+const Table softmaxes("softmax and log_softmax go along any axis", [] {
   const Tensor x = matrix({{1, 2, 4}, {0, -1, 3}});
   const auto along = [](int64_t axis) {
     return [axis](const Inputs& in) { return Inputs{softmax(in[0], axis)}; };
@@ -36,7 +34,7 @@ OpCases softmax_cases() {
   const auto log_along = [](int64_t axis) {
     return [axis](const Inputs& in) { return Inputs{log_softmax(in[0], axis)}; };
   };
-  return {
+  return OpCases{
       .values = {function_case(
                      "softmax over the first axis", "Softmax", {x},
                      {matrix({{0.7310585786300049, 0.9525741268224334, 0.7310585786300049},
@@ -64,35 +62,30 @@ OpCases softmax_cases() {
                                {vector({-1000, 0})}, log_along(0), false)},
       .errors = {refused("Softmax", {x}, "has axes from -2 to 1", along(2)),
                  refused("Softmax", {x}, "axis -3 is not there", log_along(-3))}};
-}
-const ListedCases softmaxes(softmax_cases);
+});
 
-OpCases gather_cases() {
+const Table gathers("gather takes slices along any axis", [] {
   const auto along = [](int64_t axis) {
     return [axis](const Inputs& in) { return Inputs{gather(in[0], in[1], axis)}; };
   };
-  return {.values = {function_case("columns", "Gather", {iota({2, 3}), i64(vector({2, 0}))},
-                                   {matrix({{2, 0}, {5, 3}})}, along(1)),
-                     function_case("rows", "Gather", {iota({2, 3}), i64(vector({1}))},
-                                   {matrix({{3, 4, 5}})}, along(-2)),
-                     function_case("one column", "Gather", {iota({2, 3}), i64(scalar(1))},
-                                   {vector({1, 4})}, along(1)),
-                     function_case("a matrix of indices in the middle", "Gather",
-                                   {iota({2, 2, 2}), i64(matrix({{1, 0, 1}}))},
-                                   {values({2, 1, 3, 2}, {2, 3, 0, 1, 2, 3, 6, 7, 4, 5, 6, 7})},
-                                   along(1)),
-                     function_case("no index", "Gather", {iota({2, 3}), i64(zeros({0}))},
-                                   {zeros({2, 0})}, along(1))},
-          .errors = {refused("Gather", {iota({2, 3}), i64(vector({0}))}, "axis 2 is not there",
-                             along(2))}};
-}
-const ListedCases gathers(gather_cases);
+  return OpCases{
+      .values = {function_case("columns", "Gather", {iota({2, 3}), i64(vector({2, 0}))},
+                               {matrix({{2, 0}, {5, 3}})}, along(1)),
+                 function_case("rows", "Gather", {iota({2, 3}), i64(vector({1}))},
+                               {matrix({{3, 4, 5}})}, along(-2)),
+                 function_case("one column", "Gather", {iota({2, 3}), i64(scalar(1))},
+                               {vector({1, 4})}, along(1)),
+                 function_case("a matrix of indices in the middle", "Gather",
+                               {iota({2, 2, 2}), i64(matrix({{1, 0, 1}}))},
+                               {values({2, 1, 3, 2}, {2, 3, 0, 1, 2, 3, 6, 7, 4, 5, 6, 7})},
+                               along(1)),
+                 function_case("no index", "Gather", {iota({2, 3}), i64(zeros({0}))},
+                               {zeros({2, 0})}, along(1))},
+      .errors = {
+          refused("Gather", {iota({2, 3}), i64(vector({0}))}, "axis 2 is not there", along(2))}};
+});
 
 }  // namespace
-
-TEST_CASE("softmax and log_softmax go along any axis") { check(softmax_cases()); }
-
-TEST_CASE("gather takes slices along any axis") { check(gather_cases()); }
 
 TEST_CASE("split_sizes cuts an axis into parts of any sizes, with gradients") {
   Graph graph;
@@ -113,17 +106,15 @@ TEST_CASE("split_sizes cuts an axis into parts of any sizes, with gradients") {
 TEST_CASE("sizes that do not fill an axis are refused with what is wrong") {
   Graph graph;
   const Output x = placeholder(graph, DType::f32, {-1, 3});
-  const auto refused = [&](Ints sizes, int64_t axis) {
-    const Refusal refusal = refusal_of([&] { split_sizes(x, sizes, axis); });
-    CHECK((refusal.code == Errc::invalid_argument));
-    return refusal.text;
+  const auto refused = [&](Ints sizes, int64_t axis, const char* text) {
+    check_invalid([&] { split_sizes(x, sizes, axis); }, text);
   };
-  has(refused({2}, 1), "the sizes leave 1 over; they are [2] along axis 1 of [-1, 3]");
-  has(refused({2, 2}, -1), "the sizes are more than there is");
-  has(refused({-1, -1}, 1), "only one size may be -1");
-  has(refused({-2, 1}, 1), "a size is below 0; they are [-2, 1]");
-  has(refused({2}, 0), "wants to know the size that is split");
-  has(refused({3}, 2), "axis 2 is not there");
+  refused({2}, 1, "the sizes leave 1 over; they are [2] along axis 1 of [-1, 3]");
+  refused({2, 2}, -1, "the sizes are more than there is");
+  refused({-1, -1}, 1, "only one size may be -1");
+  refused({-2, 1}, 1, "a size is below 0; they are [-2, 1]");
+  refused({2}, 0, "wants to know the size that is split");
+  refused({3}, 2, "axis 2 is not there");
 }
 
 }  // namespace troupe

@@ -1,6 +1,4 @@
 // DynamicPartition, DynamicStitch and their gradients.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -70,7 +68,7 @@ std::vector<OpCase> stitches() {
          {zeros({0, 2})})};
 }
 
-OpCases cases() {
+const Table table("DynamicPartition takes apart, and DynamicStitch puts together", [] {
   OpCases all = {.values = partitions()};
   for (OpCase& c : stitches()) all.values.push_back(std::move(c));
   const auto parts = [](int64_t count) { return Attrs{{"parts", count}}; };
@@ -117,12 +115,9 @@ OpCases cases() {
       Refused("DynamicStitchGradient", {f32(zeros({1})), at, zeros({2})},
               "dy and parts must have one dtype, got f32 and f64")};
   return all;
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("DynamicPartition takes apart, and DynamicStitch puts together") { check(cases()); }
 
 TEST_CASE("what was partitioned is stitched together again") {
   Graph graph;

@@ -1,6 +1,4 @@
 // TensorScatterAdd, Sub, Max, Min and Update, and the gradient of the last one.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -78,7 +76,7 @@ std::vector<OpCase> extremes() {
                    f32(vector({1, -1e8})), f32(vector({0}))))};
 }
 
-OpCases cases() {
+const Table table("tensor_scatter functions change slices of x", [] {
   OpCases all = {.values = ordinary()};
   for (OpCase& c : extremes()) all.values.push_back(std::move(c));
   const Tensor x = zeros({3, 2}), two = zeros({2, 1}, DType::i32);
@@ -115,12 +113,9 @@ OpCases cases() {
   all.values.push_back(of("no indices", "TensorScatterUpdateGradient", vector({1}),
                           zeros({0, 1}, DType::i32), zeros({0}), zeros({0})));
   return all;
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("tensor_scatter functions change slices of x") { check(cases()); }
 
 TEST_CASE("all that are greatest share the gradient of tensor_scatter_max") {
   Graph graph;

@@ -1,6 +1,4 @@
 // Qr, Eigh and Svd.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -17,7 +15,7 @@ BuildCase only(const std::string& op, std::vector<int32_t> indices, Shape shape 
   };
 }
 
-OpCases cases() {
+const Table table("decompositions find their parts", [] {
   const Tensor tall = matrix({{1, 2}, {-1, 0.5}, {3, 1}}), wide = matrix({{2, 1, -1}, {0.5, 3, 2}});
   const Tensor square = matrix({{1, 2, 0}, {-1, 1, 3}, {2, 0.5, -2}});
   const Tensor batch = values({2, 3, 2}, {1, 2, -1, 0.5, 3, 1, 5, 1, -3, 0, 1, 3});
@@ -223,8 +221,7 @@ OpCases cases() {
   table.errors.push_back(
       Refused("Eigh", {zeros({2, 3})}, "wants square matrices [..., n, n], got [2, 3]"));
   return table;
-}
-const ListedCases listed(cases);
+});
 
 // Different numbers around 0.
 Tensor random(const Shape& shape) {
@@ -250,8 +247,6 @@ Tensor scaled(const Tensor& x, const Tensor& factors) {
 }
 
 }  // namespace
-
-TEST_CASE("decompositions find their parts") { check(cases()); }
 
 TEST_CASE("the parts of larger matrices are orthonormal and give them back") {
   for (const Shape& shape : {Shape{40, 40}, Shape{50, 17}, Shape{17, 50}}) {

@@ -1,20 +1,17 @@
 // MatMul: values, transposes, leading dimensions, and oneDNN against the loop.
-#include <doctest/doctest.h>
-
 #include <array>
 #include <atomic>
-#include <cmath>
-#include <thread>
 
 #include "graph/op.hpp"
 #include "tests/support/op_cases.hpp"
+#include "tests/support/threads.hpp"
 
 namespace troupe {
 namespace {
 
 Attrs transposed(bool a, bool b) { return {{"transpose_a", a}, {"transpose_b", b}}; }
 
-OpCases cases() {
+const Table table("MatMul multiplies matrices", [] {
   const Tensor a = matrix({{1, 2, 3}, {4, 5, 6}}), b = matrix({{1, 0}, {2, -1}, {0, 3}});
   const Tensor at = matrix({{1, 4}, {2, 5}, {3, 6}}), bt = matrix({{1, 2, 0}, {0, -1, 3}});
   const Tensor c = matrix({{5, 7}, {14, 13}});
@@ -96,12 +93,9 @@ OpCases cases() {
           Refused({u8(zeros({2, 2})), u8(zeros({2, 2}))},
                   "has no kernel for u8; cast to one of f32, f64, i32, i64"),
       });
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("MatMul multiplies matrices") { check(cases()); }
 
 TEST_CASE("oneDNN's product is the loop's product, for every transpose and batch") {
   using Sizes = Ints;
@@ -210,14 +204,11 @@ TEST_CASE("firings of one node on several threads, of several shapes, do not dis
     expected.push_back(evaluate(c, {{a, inputs.back()}, {b, factor}}));
   }
   std::atomic<int> wrong = 0;
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < 4; ++i)
-    threads.emplace_back([&, i] {
-      HeapMemory memory;
-      for (int round = 0; round < 200; ++round)
-        wrong += !same_bits(run_kernel(view, {inputs[i], factor}, memory, {})[0], expected[i]);
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_threads(4, [&](size_t i) {
+    HeapMemory memory;
+    for (int round = 0; round < 200; ++round)
+      wrong += !same_bits(run_kernel(view, {inputs[i], factor}, memory, {})[0], expected[i]);
+  });
   CHECK(wrong == 0);
 }
 

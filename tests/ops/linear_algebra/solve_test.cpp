@@ -1,12 +1,10 @@
-// Solve, Inverse, Determinant and LogDet, all computed by LU.
-#include <doctest/doctest.h>
-
+// Cholesky and TriangularSolve; Solve, Inverse, Determinant and LogDet, all computed by LU.
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
 namespace {
 
-OpCases cases() {
+const Table solve_table("LU solves, inverts and finds determinants", [] {
   const Tensor a = matrix({{1, 2, -1}, {3, 0.5, 2}, {-2, 1, 1}});
   const Tensor b = matrix({{2, 1}, {3, -4}, {5, 0.5}});
   const Tensor stack = values({2, 3, 3}, {1, 2, -1, 3, 0.5, 2, -2, 1, 1, 2.75, 0.1875, 0.375,
@@ -96,11 +94,95 @@ OpCases cases() {
        Refused("Determinant", {zeros({2, 3})}, "wants square matrices [..., n, n], got [2, 3]"),
        Refused("LogDet", {zeros({2, 3})}, "wants square matrices [..., n, n], got [2, 3]"),
        Refused("LogDet", {i32(matrix({{1}}))}, "has no kernel for i32; cast to one of f32, f64")});
+});
+
+Attrs attrs(bool lower, bool transpose) { return {{"lower", lower}, {"transpose", transpose}}; }
+
+const Table triangular_solve_table("TriangularSolve solves by substitution", [] {
+  const Tensor a = matrix({{2, 7, -3}, {1, 4, 5}, {-1, 3, -5}});
+  const Tensor b = matrix({{2, 1}, {3, -4}, {5, 0.5}});
+  return table_of(
+      "TriangularSolve",
+      {Case("lower", {a, b}, {matrix({{1, 0.5}, {0.5, -1.125}, {-0.9, -0.875}})}),
+       Case("upper", {a, b}, {matrix({{-7.5, 3.4125}, {2, -0.875}, {-1, -0.1}})},
+            attrs(false, false)),
+       Case("lower, transposed", {a, b},
+            {matrix({{-0.25, 0.9125000000000001}, {1.5, -0.925}, {-1, -0.1}})}, attrs(true, true)),
+       Case("upper, transposed", {a, b}, {matrix({{1, 0.5}, {-1, -1.875}, {-2.6, -2.275}})},
+            attrs(false, true)),
+       Case("a batch",
+            {values({2, 3, 3}, {2, 7, -3, 1, 4, 5, -1, 3, -5, 3, 1, -1, 7, 5, 3, -3, 5, -4}),
+             values({2, 3, 2}, {2, 1, 3, -4, 5, 0.5, 3, 2, 4, -3, 6, 1.5})},
+            {values({2, 3, 2},
+                    {1, 0.5, 0.5, -1.125, -0.9, -0.875, 1, 0.6666666666666666, -0.6000000000000001,
+                     -1.5333333333333332, -3, -2.7916666666666665})}),
+       Case("size one", {matrix({{4}}), matrix({{2}})}, {matrix({{0.5}})}),
+       Case("the other triangle is not looked at", {matrix({{2, NAN}, {1, 1}}), matrix({{4}, {5}})},
+            {matrix({{2}, {3}})})
+           .rough(),
+       Case("NaN spreads", {matrix({{2, 0}, {1, NAN}}), matrix({{4}, {5}})}, {matrix({{2}, {NAN}})})
+           .rough(),
+       Case("no right sides", {a, zeros({3, 0})}, {zeros({3, 0})}),
+       Case("empty matrices", {zeros({2, 0, 0}), zeros({2, 0, 3})}, {zeros({2, 0, 3})})},
+      {Refused({zeros({2, 3}), zeros({2, 1})}, "wants square matrices [..., n, n], got [2, 3]"),
+       Refused({a, zeros({2, 1})}, "numbers of rows differ: [3, 3] and [2, 1]"),
+       Refused({zeros({2, 3, 3}), zeros({3, 3, 1})},
+               "leading dimensions differ: [2, 3, 3] and [3, 3, 1]"),
+       Refused({zeros({2, 3, 3}), zeros({2, 3})}, "and a vector [..., n] a matrix [..., n, 1]"),
+       Refused({a, vector({1, 2, 3})}, "wants matrices [..., rows, columns], got ["),
+       Refused({values({2, 2, 2}, {1, 0, 0, 1, 1, 0, 0, 0}), zeros({2, 2, 1})},
+               "matrix 1 of 2, counted from 0, is singular: element 1 of its "
+               "diagonal is 0")
+           .in_step()});
+});
+
+// 4 on the diagonal, plus the cosine of the distance from the diagonal: positive definite.
+Tensor twenty() {
+  Tensor x = Tensor::empty(DType::f64, {20, 20});
+  for (int i = 0; i < 400; ++i)
+    x.mutable_data<double>()[i] = std::cos(i / 20 - i % 20) + (i / 20 == i % 20 ? 4 : 0);
+  return x;
 }
-const ListedCases listed(cases);
+
+const Table cholesky_table("Cholesky finds the triangular root of a matrix", [] {
+  const Tensor x = iota({3, 3}, 1);
+  return table_of(
+      "Cholesky",
+      {Case("a matrix", {matrix({{4, 2, -2}, {2, 10, 2}, {-2, 2, 5}})},
+            {matrix({{2, 0, 0}, {1, 3, 0}, {-1, 1, 1.7320508075688772}})}),
+       Case("a batch; what is above the diagonal is not looked at",
+            {values({2, 3, 3}, {4, 9, 5, 2, 10, 9, -2, 2, 5, 2, 8, 7.5, 1, 3, 6, 0.5, -1, 2})},
+            {values({2, 3, 3}, {2, 0, 0, 1, 3, 0, -1, 1, 1.7320508075688772, 1.4142135623730951, 0,
+                                0, 0.7071067811865475, 1.5811388300841898, 0, 0.35355339059327373,
+                                -0.7905694150420949, 1.118033988749895})}),
+       Case("not even NaN there", {matrix({{4, NAN}, {2, 5}})}, {matrix({{2, 0}, {1, 2}})}).rough(),
+       Case("NaN spreads", {matrix({{1, 0, 0}, {NAN, 1, 0}, {0, 0, 1}})},
+            {matrix({{1, 0, 0}, {NAN, NAN, 0}, {0, NAN, NAN}})})
+           .rough(),
+       Case("size one", {values({1, 1, 1}, {9})}, {values({1, 1, 1}, {3})}),
+       Case("large and small numbers", {matrix({{1e30, 0}, {0, 1e-30}})},
+            {matrix({{1e15, 0}, {0, 1e-15}})})
+           .rough(),
+       Case("empty matrices", {zeros({2, 0, 0})}, {zeros({2, 0, 0})}),
+       Case("no matrices", {zeros({0, 3, 3})}, {zeros({0, 3, 3})}),
+       Case("more than a vector register: l * transpose(l) is a", {twenty()}, {twenty()})
+           .rough()
+           .made_by([](Graph&, const std::vector<Output>& in) {
+             const Output l = cholesky(in[0]);
+             return std::vector{matmul(l, l, {.transpose_b = true})};
+           })},
+      {
+          Refused({zeros({2, 3})}, "wants square matrices [..., n, n], got [2, 3]"),
+          Refused({vector({1})}, "wants matrices [..., rows, columns], got ["),
+          Refused({i32(matrix({{1}}))}, "has no kernel for i32; cast to one of f32, f64"),
+          Refused({matrix({{1, 2}, {2, 1}})},
+                  "the matrix is not positive definite: row 1 leaves no positive number")
+              .in_step(),
+          Refused({values({3, 1, 1}, {1, 0, -1})},
+                  "matrix 1 of 3, counted from 0, is not positive definite: row 0")
+              .in_step(),
+      });
+});
 
 }  // namespace
-
-TEST_CASE("LU solves, inverts and finds determinants") { check(cases()); }
-
 }  // namespace troupe

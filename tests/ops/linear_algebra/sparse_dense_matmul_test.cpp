@@ -1,6 +1,4 @@
 // SparseDenseMatMul.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -10,7 +8,7 @@ Attrs attrs(Shape shape, bool transpose = false) {
   return {{"shape", shape}, {"transpose", transpose}};
 }
 
-OpCases cases() {
+const Table table("SparseDenseMatMul multiplies by a sparse matrix", [] {
   const Tensor indices = i32(matrix({{0, 1}, {2, 0}, {0, 1}, {1, 3}}));
   const Tensor elements = vector({2, 3, -1, 4});
   const Tensor b = iota({4, 2}, -3);
@@ -59,11 +57,7 @@ OpCases cases() {
        Refused({i64(matrix({{-1, 0}})), vector({1}), b},
                "element 0 of 1 is at [-1, 0], which is not in [3, 4]", attrs({3, 4}))
            .in_step()});
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("SparseDenseMatMul multiplies by a sparse matrix") { check(cases()); }
-
 }  // namespace troupe

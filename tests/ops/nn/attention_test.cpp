@@ -1,6 +1,5 @@
 // Attention and its gradient. Expected values come from a NumPy program that takes one query and
 // one key at a time; gradients of the node come from complex steps of that program.
-#include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
 #include "troupe/ops/networks.hpp"
@@ -49,7 +48,7 @@ Tensor some_seen() {
                          {1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 1}));
 }
 
-OpCases cases() {
+const Table table("Attention weighs values by a softmax over the keys that are seen", [] {
   const Tensor add = values(
       {3, 4}, {0.958851077208406, 1.6169928076391802, -1.3755323183679475, -1.2625332757446432,
                1.7008732412571288, 0.8242369704835132, -1.9132700325403758, -0.3312083508966188,
@@ -218,8 +217,7 @@ OpCases cases() {
        Refused(node_inputs(), "wants a finite scale, got nan", {{"scale", NAN}}),
        Refused("AttentionGradient", with(gradient_inputs(), 0, zeros({1, 2, 3, 4})),
                "wants dy and y of shape [1, 2, 3, 3] and log_sums of [1, 2, 3]")});
-}
-const ListedCases listed(cases);
+});
 
 // Attention and its gradients, with some keys masked, in sizes that are cut into blocks and jobs.
 std::vector<Output> large(Graph& g, DType dtype, bool causal, bool by_ops) {
@@ -236,8 +234,6 @@ std::vector<Output> large(Graph& g, DType dtype, bool causal, bool by_ops) {
 }
 
 }  // namespace
-
-TEST_CASE("Attention weighs values by a softmax over the keys that are seen") { check(cases()); }
 
 TEST_CASE("attention by blocks is attention by ops, and oneDNN's that of the loops") {
   for (const bool causal : {false, true}) {

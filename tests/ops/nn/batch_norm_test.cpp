@@ -1,10 +1,5 @@
 // BatchNorm, its gradient, and BatchNormInference.
-#include <doctest/doctest.h>
-
-#include <cmath>
-
 #include "ops/gradients.hpp"
-#include "tests/support/evaluate.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -20,7 +15,7 @@ BuildCase only(int32_t index) {
   };
 }
 
-OpCases cases() {
+const Table table("BatchNorm normalises channels", [] {
   const Tensor x = matrix({{1, 2}, {-3, 0.5}, {2, -1}}), dy = matrix({{1, -2}, {0.5, 3}, {1, -1}});
   const Tensor gamma = vector({2, -1}), beta = vector({0.25, -1});
   const Tensor mean = vector({0.5, -1}), variance = vector({2, 0.25});
@@ -239,12 +234,9 @@ OpCases cases() {
           Refused("BatchNormInference", {x, gamma, beta, vector({1}), variance},
                   "wants one mean for each channel of ["),
       });
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("BatchNorm normalises channels") { check(cases()); }
 
 TEST_CASE(
     "sums over more rows than a job has, of channels beside whole vectors, are those of f64") {

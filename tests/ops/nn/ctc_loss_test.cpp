@@ -1,6 +1,4 @@
 // CtcLoss and its gradient. Expected values are sums over all paths, one by one.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -22,7 +20,7 @@ OpError refused(std::vector<Tensor> inputs, const char* message, bool when_run =
           .when_run = when_run};
 }
 
-OpCases loss_cases() {
+const Table loss_table("CtcLoss adds up all paths that say the labels", [] {
   const Tensor x = waves({5, 3, 4}, 0.3);
   const Tensor one = waves({2, 1, 3}, 0.2);
   return table_of(
@@ -74,10 +72,9 @@ OpCases loss_cases() {
                "row 0 has the label 3, but labels are in [0, 3) and not the blank, 0", true),
        refused(rows(one, matrix({{0}}), vector({2}), vector({1})),
                "row 0 has the label 0, but labels are in [0, 3) and not the blank, 0", true)});
-}
-const ListedCases listed_loss(loss_cases);
+});
 
-OpCases gradient_cases() {
+const Table gradient_table("the gradient of CtcLoss is what the paths of the labels lack", [] {
   const Tensor x = waves({3, 2, 3}, 0.9);
   const Tensor labels = i32(matrix({{1, 2}, {2, 0}}));
   const Tensor times = i32(vector({3, 2})), sizes = i32(vector({2, 1}));
@@ -101,16 +98,9 @@ OpCases gradient_cases() {
                "dloss and logits must have one dtype, got f32 and f64"),
        Refused({vector({1, 1}), x, labels, vector({1, 1}), sizes},
                "wants indices of i32 or i64, got f64")});
-}
-const ListedCases listed_gradient(gradient_cases);
+});
 
 }  // namespace
-
-TEST_CASE("CtcLoss adds up all paths that say the labels") { check(loss_cases()); }
-
-TEST_CASE("the gradient of CtcLoss is what the paths of the labels lack") {
-  check(gradient_cases());
-}
 
 TEST_CASE("CtcLoss of long rows is finite") {
   Graph graph;

@@ -1,6 +1,4 @@
 // group_norm.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -12,7 +10,7 @@ BuildCase in_groups(int64_t groups, double epsilon = 1e-5) {
   };
 }
 
-OpCases cases() {
+const Table table("group_norm normalises groups of channels", [] {
   const Tensor x = matrix({{1, 2, 4, -1}, {-3, 0.5, 0, 2}}), images = waves({2, 2, 1, 4}, 0.5);
   const Tensor gamma = vector({2, -1, 0.5, 1}), beta = vector({0.25, 0, -1, 3});
   return table_of(
@@ -56,12 +54,9 @@ OpCases cases() {
        Refused({x, gamma, beta}, "wants groups >= 1, got 0").made_by(in_groups(0)),
        Refused({vector({1}), vector({1}), vector({1})}, "wants x [n, ..., channels], got [")
            .made_by(in_groups(1))});
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("group_norm normalises groups of channels") { check(cases()); }
 
 TEST_CASE("group_norm wants a gamma and a beta for each channel") {
   Graph graph;

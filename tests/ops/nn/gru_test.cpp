@@ -1,7 +1,5 @@
 // Gru and GruGradient. Expected values come from a NumPy program that takes one row and one step at
 // a time; gradients of nodes come from complex steps of that program.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 #include "troupe/ops/networks.hpp"
 
@@ -73,7 +71,7 @@ std::vector<Tensor> and_then(std::vector<Tensor> values, Tensor last) {
   return values;
 }
 
-OpCases gru_cases() {
+const Table gru_table("Gru takes rows through their steps, reset before or after the product", [] {
   return table_of(
       "Gru",
       {gru_case("reset after the product",
@@ -150,10 +148,9 @@ OpCases gru_cases() {
        Refused(with(gru_node(), 5, i64(vector({2, 9}))),
                "length 9 (number 1 of 2) is not in [0, 2]")
            .in_step()});
-}
-const ListedCases listed_gru(gru_cases);
+});
 
-OpCases gru_gradient_cases() {
+const Table gru_gradient_table("GruGradient is what complex steps of the formulas give", [] {
   return table_of(
       "GruGradient",
       {Case("two rows, one of one step, reset_after true", gru_gradient_node(gru_saved(true)),
@@ -192,15 +189,7 @@ OpCases gru_gradient_cases() {
                     zeros({1, 2})),
                "wants gates [time, batch, 3h], inner, y and dy [time, batch, h]",
                {{"reset_after", true}})});
-}
-const ListedCases listed_gru_gradient(gru_gradient_cases);
+});
 
 }  // namespace
-
-TEST_CASE("Gru takes rows through their steps, reset before or after the product") {
-  check(gru_cases());
-}
-
-TEST_CASE("GruGradient is what complex steps of the formulas give") { check(gru_gradient_cases()); }
-
 }  // namespace troupe

@@ -1,6 +1,4 @@
 // LayerNorm, RmsNorm and their gradients.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -8,7 +6,7 @@ namespace {
 
 Attrs epsilon(double value) { return {{"epsilon", value}}; }
 
-OpCases cases() {
+const Table table("LayerNorm and RmsNorm normalise rows", [] {
   const Tensor x = matrix({{1, 2, 4}, {-3, 0.5, 0}}), dy = matrix({{1, -2, 0.5}, {3, 1, -1}});
   const Tensor three_dimensions =
       values({2, 2, 3},
@@ -182,11 +180,7 @@ OpCases cases() {
        Refused("RmsNormGradient", {zeros({3}), x, gamma}, "wants dy in the shape of x, got ["),
        Refused("RmsNormGradient", {dy, x, f32(gamma)},
                "inputs must have one dtype, got f64 and f32")});
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("LayerNorm and RmsNorm normalise rows") { check(cases()); }
-
 }  // namespace troupe

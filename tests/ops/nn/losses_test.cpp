@@ -1,6 +1,4 @@
 // Losses of predictions and labels: one op, and functions composed of other ops.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 #include "tests/support/refusal.hpp"
 
@@ -26,7 +24,7 @@ OpError refused(std::vector<Tensor> inputs, const char* message, Output (*f)(con
       .made_by([f](Graph&, const Inputs& in) { return Inputs{f(in)}; });
 }
 
-OpCases sigmoid_cases() {
+const Table table("SigmoidCrossEntropy is finite for all finite logits", [] {
   const Tensor x = vector({0, 0, 2, -1.5, 3}), z = vector({0, 1, 1, 0.25, 0});
   const Tensor loss = vector({0.69314718055994531, 0.69314718055994531, 0.1269280110429725,
                               0.57641327798275241, 3.0485873515737421});
@@ -51,12 +49,9 @@ OpCases sigmoid_cases() {
        Refused({i32(zeros({2})), i32(zeros({2}))},
                "has no kernel for i32; cast to one of f32, f64"),
        Refused({zeros({2}), f32(zeros({2}))}, "inputs must have one dtype, got f64 and f32")});
-}
-const ListedCases listed(sigmoid_cases);
+});
 
 }  // namespace
-
-TEST_CASE("SigmoidCrossEntropy is finite for all finite logits") { check(sigmoid_cases()); }
 
 TEST_CASE("what SigmoidCrossEntropy makes of certain labels is small, not 0") {
   Graph graph;

@@ -1,6 +1,5 @@
 // Lstm and LstmGradient. Expected values come from a NumPy program that takes one row and one step
 // at a time; gradients of nodes come from complex steps of that program.
-#include <doctest/doctest.h>
 
 #include "tests/support/op_cases.hpp"
 #include "troupe/ops/networks.hpp"
@@ -64,98 +63,106 @@ std::vector<Tensor> lstm_gradient_node(std::vector<Tensor> saved) {
   return saved;
 }
 
-OpCases lstm_cases() {
-  const std::vector<Tensor> saved = lstm_saved();
-  const std::vector<Tensor> none = {zeros({0, 2, 8}),   waves({2, 2}, 0.2), waves({2, 2}, 0.3),
-                                    waves({2, 8}, 0.5), waves({8}, 0.6),    zeros({0}, DType::i64)};
-  return table_of(
-      "Lstm",
-      {lstm_case(
-           "all of the time",
-           {values({3, 2, 3}, {-0.06593614608026478, 0.17617238178073974, -0.07360045385140095,
-                               -0.11437356919670416, 0.1764730213777891, -0.09826402307111938,
-                               -0.20172393604794148, 0.17940095527866803, 0.07483103814512414,
-                               -0.0755000067158135, 0.006774548970451356, -0.02975363136190751,
-                               -0.27618823532185255, 0.1638749049529362, 0.16096342656413828,
-                               -0.03728372904233439, 0.04203223758273005, -0.023204306299900328}),
-            values({2, 3}, {-0.27618823532185255, 0.1638749049529362, 0.16096342656413828,
-                            -0.03728372904233439, 0.04203223758273005, -0.023204306299900328}),
-            values({2, 3}, {-1.1032231190079982, 1.5088338887756023, 0.2218441785581319,
-                            -0.08079931862364806, 0.08145153290334081, -0.04355027943804948})}),
-       lstm_case("lengths, and a bias of the forget gate",
-                 {values({3, 2, 3},
-                         {-0.061943067309759105, 0.17775633248559444, -0.1834799169879654,
-                          -0.18703379808084936, 0.2869017217629137, -0.042217961312630815,
-                          -0.21181184810648288, 0.16724105506582576, -0.016102398084908424, 0, 0, 0,
-                          -0.3101091537751609, 0.15969821787710695, 0.11048639661585893, 0, 0, 0}),
-                  values({2, 3}, {-0.3101091537751609, 0.15969821787710695, 0.11048639661585893,
-                                  -0.18703379808084936, 0.2869017217629137, -0.042217961312630815}),
-                  values({2, 3}, {-1.4474220818203798, 1.7876954834133545, 0.1504521082623787,
-                                  -0.36416533843339255, 0.4270934337932817, -0.10420699085678353})},
-                 {3, 1}, 1),
-       lstm_case(
-           "from the last step to the first",
-           {values({3, 2, 3}, {-0.18568738976927318, 0.3147566190800324, 0.11898153648961575,
-                               -0.10969886470900408, -0.12928222691016808, 0.06143022337048719,
-                               -0.21595395768246647, 0.17008222896508843, 0.03291724942033794,
-                               -0.12140306030193727, 0.0473797866308779, -0.044742253814263645,
-                               -0.12456258002383899, 0.08351182910782173, -0.16949888177977218,
-                               -0.07328965998492855, 0.2790111391433054, -0.22462623796999837}),
-            values({2, 3}, {-0.18568738976927318, 0.3147566190800324, 0.11898153648961575,
-                            -0.10969886470900408, -0.12928222691016808, 0.06143022337048719}),
-            values({2, 3}, {-1.354023095090378, 1.6705327314564022, 0.146980044945441,
-                            -0.16848276143212806, -0.38403211242397783, 0.16364795508321225})},
-           {}, 0, true),
-       lstm_case("the same by lengths, one of them 0",
-                 {values({3, 2, 3}, {-0.17990446790218942, 0.25711253343030605, 0.06794220882923346,
-                                     0, 0, 0, -0.08497663077490021, 0.11804953561409769,
-                                     -0.12184103676417501, 0, 0, 0, 0, 0, 0, 0, 0, 0}),
-                  values({2, 3}, {-0.17990446790218942, 0.25711253343030605, 0.06794220882923346,
-                                  -0.8322674422239013, 0.6569865987187891, 0.6629692300821833}),
-                  values({2, 3}, {-1.1778349392379326, 1.6643916962160452, 0.08287380071750475,
-                                  -0.7727644875559877, 0.7289690401258759, 0.5849171928917617})},
-                 {2, 0}, 0, true),
-       Case("a node", lstm_node(),
-            {saved[0], saved[1], saved[2],
-             values({2, 2}, {0.14144117880435228, 0.1382164044475609, 0.042572353153416176,
-                             -0.0468568973046498}),
-             values({2, 2}, {0.9871118008481383, 0.18285318890914054, 0.14680241147318415,
-                             -0.10316521337252044})},
-            {{"forget_bias", 0.5}})
-           .rough(),
-       Case("no time", none,
-            {zeros({0, 2, 8}), zeros({0, 2, 2}), zeros({0, 2, 2}), none[1], none[2]})
-           .rough(),
-       Case("no rows",
-            {zeros({3, 0, 8}), zeros({0, 2}), zeros({0, 2}), waves({2, 8}, 0.5), waves({8}, 0.6),
-             zeros({0}, DType::i64)},
-            {zeros({3, 0, 8}), zeros({3, 0, 2}), zeros({3, 0, 2}), zeros({0, 2}), zeros({0, 2})})
-           .rough(),
-       Case("gates that are shut and open",
-            {values({1, 1, 4}, {1000, -1000, 1000, 1000}), zeros({1, 1}), full({1, 1}, 7),
-             zeros({1, 4}), zeros({4}), zeros({0}, DType::i64)},
-            {values({1, 1, 4}, {1, 0, 1, 1}), full({1, 1, 1}, 1), full({1, 1, 1}, std::tanh(1.0)),
-             full({1, 1}, std::tanh(1.0)), full({1, 1}, 1)})
-           .rough()},
-      {Refused(with(lstm_node(), 1, zeros({2, 3})),
+const Table lstm_table(
+    "Lstm takes rows through their steps, and its gradients are those of differences", [] {
+      const std::vector<Tensor> saved = lstm_saved();
+      const std::vector<Tensor> none = {zeros({0, 2, 8}),   waves({2, 2}, 0.2),
+                                        waves({2, 2}, 0.3), waves({2, 8}, 0.5),
+                                        waves({8}, 0.6),    zeros({0}, DType::i64)};
+      return table_of(
+          "Lstm",
+          {lstm_case(
+               "all of the time",
+               {values({3, 2, 3},
+                       {-0.06593614608026478, 0.17617238178073974, -0.07360045385140095,
+                        -0.11437356919670416, 0.1764730213777891, -0.09826402307111938,
+                        -0.20172393604794148, 0.17940095527866803, 0.07483103814512414,
+                        -0.0755000067158135, 0.006774548970451356, -0.02975363136190751,
+                        -0.27618823532185255, 0.1638749049529362, 0.16096342656413828,
+                        -0.03728372904233439, 0.04203223758273005, -0.023204306299900328}),
+                values({2, 3}, {-0.27618823532185255, 0.1638749049529362, 0.16096342656413828,
+                                -0.03728372904233439, 0.04203223758273005, -0.023204306299900328}),
+                values({2, 3}, {-1.1032231190079982, 1.5088338887756023, 0.2218441785581319,
+                                -0.08079931862364806, 0.08145153290334081, -0.04355027943804948})}),
+           lstm_case(
+               "lengths, and a bias of the forget gate",
+               {values({3, 2, 3},
+                       {-0.061943067309759105, 0.17775633248559444, -0.1834799169879654,
+                        -0.18703379808084936, 0.2869017217629137, -0.042217961312630815,
+                        -0.21181184810648288, 0.16724105506582576, -0.016102398084908424, 0, 0, 0,
+                        -0.3101091537751609, 0.15969821787710695, 0.11048639661585893, 0, 0, 0}),
+                values({2, 3}, {-0.3101091537751609, 0.15969821787710695, 0.11048639661585893,
+                                -0.18703379808084936, 0.2869017217629137, -0.042217961312630815}),
+                values({2, 3}, {-1.4474220818203798, 1.7876954834133545, 0.1504521082623787,
+                                -0.36416533843339255, 0.4270934337932817, -0.10420699085678353})},
+               {3, 1}, 1),
+           lstm_case(
+               "from the last step to the first",
+               {values({3, 2, 3}, {-0.18568738976927318, 0.3147566190800324, 0.11898153648961575,
+                                   -0.10969886470900408, -0.12928222691016808, 0.06143022337048719,
+                                   -0.21595395768246647, 0.17008222896508843, 0.03291724942033794,
+                                   -0.12140306030193727, 0.0473797866308779, -0.044742253814263645,
+                                   -0.12456258002383899, 0.08351182910782173, -0.16949888177977218,
+                                   -0.07328965998492855, 0.2790111391433054, -0.22462623796999837}),
+                values({2, 3}, {-0.18568738976927318, 0.3147566190800324, 0.11898153648961575,
+                                -0.10969886470900408, -0.12928222691016808, 0.06143022337048719}),
+                values({2, 3}, {-1.354023095090378, 1.6705327314564022, 0.146980044945441,
+                                -0.16848276143212806, -0.38403211242397783, 0.16364795508321225})},
+               {}, 0, true),
+           lstm_case(
+               "the same by lengths, one of them 0",
+               {values({3, 2, 3}, {-0.17990446790218942, 0.25711253343030605, 0.06794220882923346,
+                                   0, 0, 0, -0.08497663077490021, 0.11804953561409769,
+                                   -0.12184103676417501, 0, 0, 0, 0, 0, 0, 0, 0, 0}),
+                values({2, 3}, {-0.17990446790218942, 0.25711253343030605, 0.06794220882923346,
+                                -0.8322674422239013, 0.6569865987187891, 0.6629692300821833}),
+                values({2, 3}, {-1.1778349392379326, 1.6643916962160452, 0.08287380071750475,
+                                -0.7727644875559877, 0.7289690401258759, 0.5849171928917617})},
+               {2, 0}, 0, true),
+           Case("a node", lstm_node(),
+                {saved[0], saved[1], saved[2],
+                 values({2, 2}, {0.14144117880435228, 0.1382164044475609, 0.042572353153416176,
+                                 -0.0468568973046498}),
+                 values({2, 2}, {0.9871118008481383, 0.18285318890914054, 0.14680241147318415,
+                                 -0.10316521337252044})},
+                {{"forget_bias", 0.5}})
+               .rough(),
+           Case("no time", none,
+                {zeros({0, 2, 8}), zeros({0, 2, 2}), zeros({0, 2, 2}), none[1], none[2]})
+               .rough(),
+           Case(
+               "no rows",
+               {zeros({3, 0, 8}), zeros({0, 2}), zeros({0, 2}), waves({2, 8}, 0.5), waves({8}, 0.6),
+                zeros({0}, DType::i64)},
+               {zeros({3, 0, 8}), zeros({3, 0, 2}), zeros({3, 0, 2}), zeros({0, 2}), zeros({0, 2})})
+               .rough(),
+           Case("gates that are shut and open",
+                {values({1, 1, 4}, {1000, -1000, 1000, 1000}), zeros({1, 1}), full({1, 1}, 7),
+                 zeros({1, 4}), zeros({4}), zeros({0}, DType::i64)},
+                {values({1, 1, 4}, {1, 0, 1, 1}), full({1, 1, 1}, 1),
+                 full({1, 1, 1}, std::tanh(1.0)), full({1, 1}, std::tanh(1.0)), full({1, 1}, 1)})
+               .rough()},
+          {Refused(
+               with(lstm_node(), 1, zeros({2, 3})),
                "wants x * w_x [time, batch, 4h], h0 and c0 [batch, h], w_h [h, 4h], bias [4h] and "
                "lengths [batch], or [0] for all of the time; got [2, 2, 8], [2, 3], [2, 2]"),
-       Refused(with(lstm_node(), 4, zeros({6})), "wants x * w_x [time, batch, 4h]"),
-       Refused(with(lstm_node(), 5, zeros({3}, DType::i64)), "lengths [batch]"),
-       Refused(with(lstm_node(), 5, vector({2, 1})), "wants indices of i32 or i64, got f64"),
-       Refused(with(lstm_node(), 4, f32(zeros({8}))), "wants inputs of one dtype, got f64 and f32"),
-       Refused({i32(zeros({1, 1, 4})), i32(zeros({1, 1})), i32(zeros({1, 1})), i32(zeros({1, 4})),
-                i32(zeros({4})), i64(zeros({0}))},
-               "has no kernel for i32; cast to one of f32, f64"),
-       Refused(lstm_node(), "wants a finite forget_bias, got inf", {{"forget_bias", INFINITY}}),
-       Refused(with(lstm_node(), 5, i64(vector({2, 3}))),
-               "length 3 (number 1 of 2) is not in [0, 2], the steps that there are")
-           .in_step(),
-       Refused(with(lstm_node(), 5, i64(vector({-1, 0}))), "length -1 (number 0 of 2)").in_step()});
-}
-const ListedCases listed_lstm(lstm_cases);
+           Refused(with(lstm_node(), 4, zeros({6})), "wants x * w_x [time, batch, 4h]"),
+           Refused(with(lstm_node(), 5, zeros({3}, DType::i64)), "lengths [batch]"),
+           Refused(with(lstm_node(), 5, vector({2, 1})), "wants indices of i32 or i64, got f64"),
+           Refused(with(lstm_node(), 4, f32(zeros({8}))),
+                   "wants inputs of one dtype, got f64 and f32"),
+           Refused({i32(zeros({1, 1, 4})), i32(zeros({1, 1})), i32(zeros({1, 1})),
+                    i32(zeros({1, 4})), i32(zeros({4})), i64(zeros({0}))},
+                   "has no kernel for i32; cast to one of f32, f64"),
+           Refused(lstm_node(), "wants a finite forget_bias, got inf", {{"forget_bias", INFINITY}}),
+           Refused(with(lstm_node(), 5, i64(vector({2, 3}))),
+                   "length 3 (number 1 of 2) is not in [0, 2], the steps that there are")
+               .in_step(),
+           Refused(with(lstm_node(), 5, i64(vector({-1, 0}))), "length -1 (number 0 of 2)")
+               .in_step()});
+    });
 
-OpCases lstm_gradient_cases() {
+const Table lstm_gradient_table("LstmGradient is what complex steps of the formulas give", [] {
   return table_of(
       "LstmGradient",
       {Case("two rows, one of one step", lstm_gradient_node(lstm_saved()),
@@ -222,18 +229,9 @@ OpCases lstm_gradient_cases() {
                     zeros({2, 2, 3})),
                "wants gates [time, batch, 4h], cells, y and dy [time, batch, h]",
                {{"reverse", false}})});
-}
-const ListedCases listed_lstm_gradient(lstm_gradient_cases);
+});
 
 }  // namespace
-
-TEST_CASE("Lstm takes rows through their steps, and its gradients are those of differences") {
-  check(lstm_cases());
-}
-
-TEST_CASE("LstmGradient is what complex steps of the formulas give") {
-  check(lstm_gradient_cases());
-}
 
 TEST_CASE("what a layer saves for its gradient has none itself") {
   Graph g;

@@ -1,6 +1,4 @@
 // nce_loss and sampled_softmax_loss.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

@@ -1,6 +1,5 @@
 // LogUniformCandidates and UnigramCandidates: their bits, their expected counts, their
 // distributions.
-#include <doctest/doctest.h>
 
 #include <set>
 
@@ -29,7 +28,7 @@ Attrs with(Attrs attrs, const char* name, Attr value) {
 
 // Expected values were computed independently, from the recipes in the files of the ops.
 
-OpCases log_uniform_cases() {
+const Table log_uniform_table("LogUniformCandidates draws the classes its recipe says", [] {
   return table_of(
       "LogUniformCandidates",
       {Case("unique: seven draws for four classes", {i32(matrix({{0}, {9}}))},
@@ -61,10 +60,9 @@ OpCases log_uniform_cases() {
        Refused({i64(vector({3}))}, "index 3 (number 0 of 1) is not in [0, 3)",
                log_uniform(3, 1, false))
            .in_step()});
-}
-const ListedCases listed_log_uniform(log_uniform_cases);
+});
 
-OpCases unigram_cases() {
+const Table unigram_table("UnigramCandidates draws the classes its recipe says", [] {
   const Tensor weights = vector({1, 2, 0, 5}), labels = i64(vector({3, 2, 0}));
   return table_of(
       "UnigramCandidates",
@@ -101,13 +99,9 @@ OpCases unigram_cases() {
        Refused({i64(vector({4})), weights}, "index 4 (number 0 of 1) is not in [0, 4)",
                unigram(1, true))
            .in_step()});
-}
-const ListedCases listed_unigram(unigram_cases);
+});
 
 }  // namespace
-
-TEST_CASE("LogUniformCandidates draws the classes its recipe says") { check(log_uniform_cases()); }
-TEST_CASE("UnigramCandidates draws the classes its recipe says") { check(unigram_cases()); }
 
 TEST_CASE("candidates that may repeat come as often as expected") {
   Graph graph;

@@ -1,6 +1,4 @@
 // Dropout: its mask, its scale, and the same mask in the gradient.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -10,7 +8,7 @@ Attrs attrs(double rate) {
   return {{"rate", rate}, {"seed", int64_t{3}}, {"key", std::string("mask")}};
 }
 
-OpCases cases() {
+const Table table("Dropout drops by its recipe and scales the rest", [] {
   return table_of(
       "Dropout",
       {Case("half: of these eight the seventh falls", {iota({8}, 1)},
@@ -35,12 +33,9 @@ OpCases cases() {
        Refused({vector({1})}, "wants a rate in [0, 1), the part that is dropped, got -0.1",
                attrs(-0.1)),
        Refused({i32(vector({1}))}, "has no kernel for i32; cast to one of f32, f64", attrs(0.5))});
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("Dropout drops by its recipe and scales the rest") { check(cases()); }
 
 TEST_CASE("the gradient of dropout has the mask of its own node, in every step and replica") {
   Graph graph;

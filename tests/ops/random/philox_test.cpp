@@ -1,6 +1,4 @@
 // Philox against the published known answers, and the streams that nodes draw from it.
-#include <doctest/doctest.h>
-
 #include <set>
 
 #include "ops/random/philox.hpp"

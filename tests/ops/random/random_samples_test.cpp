@@ -1,11 +1,9 @@
 // RandomNormal, RandomInt, RandomPermutation, Bernoulli, Categorical, RandomGamma: their bits,
 // their ranges, their distributions. Seeds are fixed, so a passing test always passes; bounds are
 // at least four standard deviations.
-#include <doctest/doctest.h>
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "tests/support/op_cases.hpp"
 
@@ -31,7 +29,7 @@ Attrs replica(Attrs attrs, int64_t replica) {
 
 // Expected bits were computed independently, from the recipes in the files of the ops.
 
-OpCases normal_cases() {
+const Table normal_table("RandomNormal draws the bits its recipe says", [] {
   const auto normal = [](Shape shape, DType dtype, double mean = 0, double stddev = 1) {
     return key(11, "n", drawn(shape, dtype, {{"mean", mean}, {"stddev", stddev}}));
   };
@@ -56,10 +54,9 @@ OpCases normal_cases() {
        Refused({}, "has no kernel for i32; cast to one of f32, f64", normal({2}, DType::i32)),
        Refused({}, "wants a replica from 0 to 65535, got 65536",
                replica(normal({2}, DType::f32), 65536))});
-}
-const ListedCases listed_normal(normal_cases);
+});
 
-OpCases int_cases() {
+const Table int_table("RandomInt draws the bits its recipe says", [] {
   const auto ints = [](Shape shape, DType dtype, int64_t low, int64_t high) {
     return key(4, "r", drawn(shape, dtype, {{"low", low}, {"high", high}}));
   };
@@ -82,20 +79,18 @@ OpCases int_cases() {
        Refused({}, "are i32, got 0 and 2147483649", ints({2}, DType::i32, 0, 2147483649)),
        Refused({}, "has no kernel for f32; cast to one of i64, i32", ints({2}, DType::f32, 0, 2)),
        Refused({}, "wants a shape without -1, got [-1]", ints({-1}, DType::i64, 0, 2))});
-}
-const ListedCases listed_int(int_cases);
+});
 
-OpCases permutation_cases() {
+const Table permutation_table("RandomPermutation draws the order its recipe says", [] {
   return table_of(
       "RandomPermutation",
       {Case("of six rows", {zeros({6, 2})}, {i64(vector({4, 2, 3, 1, 5, 0}))}, key(2, "p")),
        Case("of one", {booleans(vector({0}))}, {i64(vector({0}))}, key(2, "p")),
        Case("of none", {zeros({0, 2})}, {zeros({0}, DType::i64)}, key(2, "p"))},
       {Refused({scalar(1)}, "wants rows to put in an order, got a scalar", key(2, "p"))});
-}
-const ListedCases listed_permutation(permutation_cases);
+});
 
-OpCases bernoulli_cases() {
+const Table bernoulli_table("Bernoulli draws the bits its recipe says", [] {
   // The numbers that p is compared with: 0.663, 0.188, 0.154, 0.727, 0.562, 0.634.
   return table_of(
       "Bernoulli",
@@ -115,10 +110,9 @@ OpCases bernoulli_cases() {
            .in_step(),
        Refused({vector({NAN})}, "wants probabilities from 0 to 1, got nan").in_step(),
        Refused({vector({1})}, "wants a replica from 0 to 65535, got -1", replica({}, -1))});
-}
-const ListedCases listed_bernoulli(bernoulli_cases);
+});
 
-OpCases categorical_cases() {
+const Table categorical_table("Categorical draws the classes its recipe says", [] {
   const auto count = [](int64_t n) { return key(3, "c", {{"count", n}}); };
   return table_of(
       "Categorical",
@@ -138,10 +132,9 @@ OpCases categorical_cases() {
        Refused({matrix({{-INFINITY, -INFINITY}})}, "row 0 is no distribution", count(1)).in_step(),
        Refused({zeros({2, 0})}, "row 0 is no distribution over its 0 classes", count(1))
            .in_step()});
-}
-const ListedCases listed_categorical(categorical_cases);
+});
 
-OpCases gamma_cases() {
+const Table gamma_table("RandomGamma draws the bits its recipe says", [] {
   return table_of(
       "RandomGamma",
       {Case("second attempts come first", {matrix({{0.5, 1}, {2.5, 10}})},
@@ -154,8 +147,7 @@ OpCases gamma_cases() {
            .in_step(),
        Refused({vector({INFINITY})}, "wants positive, finite shapes alpha, got inf").in_step(),
        Refused({i64(vector({1}))}, "has no kernel for i64; cast to one of f32, f64")});
-}
-const ListedCases listed_gamma(gamma_cases);
+});
 
 struct SampleMoments {
   double mean = 0, variance = 0;
@@ -178,13 +170,6 @@ double part(const Tensor& y, F holds) {
 }
 
 }  // namespace
-
-TEST_CASE("RandomNormal draws the bits its recipe says") { check(normal_cases()); }
-TEST_CASE("RandomInt draws the bits its recipe says") { check(int_cases()); }
-TEST_CASE("RandomPermutation draws the order its recipe says") { check(permutation_cases()); }
-TEST_CASE("Bernoulli draws the bits its recipe says") { check(bernoulli_cases()); }
-TEST_CASE("Categorical draws the classes its recipe says") { check(categorical_cases()); }
-TEST_CASE("RandomGamma draws the bits its recipe says") { check(gamma_cases()); }
 
 TEST_CASE("random samples are the same for a step and a replica, and others for others") {
   using Build = Output (*)(Graph&);

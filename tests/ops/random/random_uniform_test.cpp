@@ -1,6 +1,4 @@
 // RandomUniform: its bits, its range, its distribution.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -16,7 +14,7 @@ Attrs with_replica(Attrs attrs, int64_t replica) {
   return attrs;
 }
 
-OpCases cases() {
+const Table table("RandomUniform draws the bits its recipe says", [] {
   // Computed independently, from the recipe in ops/random/random_uniform.cpp.
   return table_of(
       "RandomUniform",
@@ -56,12 +54,9 @@ OpCases cases() {
        Refused({}, "has no kernel for i32; cast to one of f32, f64", attrs({2}, DType::i32)),
        Refused({}, "wants a replica from 0 to 65535, got 65536",
                with_replica(attrs({2}, DType::f32), 65536))});
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("RandomUniform draws the bits its recipe says") { check(cases()); }
 
 TEST_CASE("another step or replica draws other numbers, the same ones again") {
   Graph graph;

@@ -1,8 +1,4 @@
 // TruncatedNormal: its bits, its range, its distribution.
-#include <doctest/doctest.h>
-
-#include <cmath>
-
 #include "ops/random/philox.hpp"
 #include "tests/support/op_cases.hpp"
 
@@ -14,7 +10,7 @@ Attrs attrs(Shape shape, DType dtype, double mean = 0, double stddev = 1) {
           {"stddev", stddev}, {"seed", int64_t{1}}, {"key", std::string("n")}};
 }
 
-OpCases cases() {
+const Table table("TruncatedNormal draws the bits its recipe says", [] {
   // Computed independently, from the recipe in ops/random/normals.cpp; the second number
   // comes from the fifth attempt.
   return table_of(
@@ -40,12 +36,9 @@ OpCases cases() {
        Refused({}, "are finite as f64, got 0 and 1e+308", attrs({2}, DType::f64, 0, 1e308)),
        Refused({}, "are finite as f64, got nan and 1", attrs({2}, DType::f64, NAN, 1)),
        Refused({}, "has no kernel for i64; cast to one of f32, f64", attrs({2}, DType::i64))});
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("TruncatedNormal draws the bits its recipe says") { check(cases()); }
 
 TEST_CASE("many truncated normal numbers are those of one attempt after the other") {
   constexpr int64_t kCount = 10'007;  // several jobs and a remainder

@@ -1,6 +1,4 @@
 // Cumsum, Cumprod and LinearRecurrence.
-#include <doctest/doctest.h>
-
 #include "ops/gradients.hpp"
 #include "tests/support/op_cases.hpp"
 
@@ -24,7 +22,7 @@ OpCases scan_cases(const std::string& op, std::vector<OpCase> values) {
   return {.values = std::move(values), .errors = scan_errors(op)};
 }
 
-OpCases cumsum_cases() {
+const Table cumsum_table("Cumsum is a running sum", [] {
   const Tensor x = matrix({{1, 2, 3}, {4, -5, 6}});
   return scan_cases(
       "Cumsum", {
@@ -44,10 +42,9 @@ OpCases cumsum_cases() {
                          {i32(vector({2147483647, -2147483648.0, 2147483647}))})
                         .as_typed(),
                 });
-}
-const ListedCases listed_cumsum(cumsum_cases);
+});
 
-OpCases cumprod_cases() {
+const Table cumprod_table("Cumprod is a running product, and its gradient minds zeros", [] {
   const Tensor x = matrix({{1, 2, 3}, {4, -5, 6}});
   return scan_cases(
       "Cumprod",
@@ -72,48 +69,43 @@ OpCases cumprod_cases() {
                {i32(vector({65536, -2147483648.0, -2147483648.0, 0}))})
               .as_typed(),
       });
-}
-const ListedCases listed_cumprod(cumprod_cases);
+});
 
-OpCases recurrence_cases() {
-  const auto from = [](int64_t axis, bool reverse) {
-    return Attrs{{"axis", axis}, {"reverse", reverse}};
-  };
-  return table_of(
-      "LinearRecurrence",
-      {
-          Case("a row", {vector({1, 2, 3, 4}), vector({5, 6, 0.5, 7})}, {vector({0, 1, 8, 7})}),
-          Case("from the other end", {vector({1, 2, 3, 4}), vector({5, 6, 0.5, 7})},
-               {vector({32, 5, 4, 0})}, from(0, true)),
-          Case("columns, with zeros",
-               {matrix({{1, 2}, {3, 4}, {5, 6}, {1, 1}}), matrix({{7, 8}, {0, 2}, {3, 0}, {1, 1}})},
-               {matrix({{0, 0}, {1, 2}, {3, 8}, {14, 6}})}, from(0, false)),
-          Case("size one", {vector({2}), vector({3})}, {vector({0})}),
-          Case("empty", {zeros({2, 0}), zeros({2, 0})}, {zeros({2, 0})}),
-          Case("infinity and NaN", {vector({INFINITY, 1, 1, NAN, 1}), vector({1, -1, 0, 1, 1})},
-               {vector({0, INFINITY, -INFINITY, NAN, NAN})})
-              .rough(),
-      },
-      {
-          Refused({zeros({2, 3}), zeros({2, 1})},
-                  "wants u and w of one shape, got [2, 3] and [2, 1]"),
-          Refused({zeros({2}), zeros({2})},
-                  "axis 1 is not there: with 1 dimensions, axes go from -1 to 0", from(1, false)),
-          Refused({scalar(1), scalar(1)},
-                  "runs along an axis, and a scalar has none; reshape it to [1]"),
-          Refused({i32(zeros({2})), i32(zeros({2}))},
-                  "has no kernel for i32; cast to one of f32, f64"),
-      });
-}
-const ListedCases listed_recurrence(recurrence_cases);
+const Table recurrence_table(
+    "LinearRecurrence multiplies and adds, one element after the other", [] {
+      const auto from = [](int64_t axis, bool reverse) {
+        return Attrs{{"axis", axis}, {"reverse", reverse}};
+      };
+      return table_of(
+          "LinearRecurrence",
+          {
+              Case("a row", {vector({1, 2, 3, 4}), vector({5, 6, 0.5, 7})}, {vector({0, 1, 8, 7})}),
+              Case("from the other end", {vector({1, 2, 3, 4}), vector({5, 6, 0.5, 7})},
+                   {vector({32, 5, 4, 0})}, from(0, true)),
+              Case("columns, with zeros",
+                   {matrix({{1, 2}, {3, 4}, {5, 6}, {1, 1}}),
+                    matrix({{7, 8}, {0, 2}, {3, 0}, {1, 1}})},
+                   {matrix({{0, 0}, {1, 2}, {3, 8}, {14, 6}})}, from(0, false)),
+              Case("size one", {vector({2}), vector({3})}, {vector({0})}),
+              Case("empty", {zeros({2, 0}), zeros({2, 0})}, {zeros({2, 0})}),
+              Case("infinity and NaN", {vector({INFINITY, 1, 1, NAN, 1}), vector({1, -1, 0, 1, 1})},
+                   {vector({0, INFINITY, -INFINITY, NAN, NAN})})
+                  .rough(),
+          },
+          {
+              Refused({zeros({2, 3}), zeros({2, 1})},
+                      "wants u and w of one shape, got [2, 3] and [2, 1]"),
+              Refused({zeros({2}), zeros({2})},
+                      "axis 1 is not there: with 1 dimensions, axes go from -1 to 0",
+                      from(1, false)),
+              Refused({scalar(1), scalar(1)},
+                      "runs along an axis, and a scalar has none; reshape it to [1]"),
+              Refused({i32(zeros({2})), i32(zeros({2}))},
+                      "has no kernel for i32; cast to one of f32, f64"),
+          });
+    });
 
 }  // namespace
-
-TEST_CASE("Cumsum is a running sum") { check(cumsum_cases()); }
-TEST_CASE("Cumprod is a running product, and its gradient minds zeros") { check(cumprod_cases()); }
-TEST_CASE("LinearRecurrence multiplies and adds, one element after the other") {
-  check(recurrence_cases());
-}
 
 TEST_CASE("long scans of f32 lose nothing beside their elements") {
   Graph graph;

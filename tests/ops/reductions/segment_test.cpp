@@ -1,6 +1,4 @@
 // Reductions over segments, sorted and not, and their gradients.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -77,7 +75,7 @@ OpCases cases_of(const Results& r) {
   return cases;
 }
 
-OpCases sum_cases() {
+const Table sum_table("SegmentSum adds the rows of a segment", [] {
   OpCases cases = cases_of({.op = "SegmentSum",
                             .sorted = matrix({{4, 2}, {0, 0}, {11, 4}, {0, 0}}),
                             .unsorted = matrix({{12, -6}, {3, 12}}),
@@ -88,10 +86,9 @@ OpCases sum_cases() {
                               {i32(vector({-2147483648.0}))}, segments(1))
                              .as_typed());
   return cases;
-}
-const ListedCases listed_sum(sum_cases);
+});
 
-OpCases max_cases() {
+const Table max_table("SegmentMax finds the greatest of a segment", [] {
   OpCases cases =
       cases_of({.op = "SegmentMax",
                 .sorted = matrix({{3, 4}, {-INFINITY, -INFINITY}, {9, 8}, {-INFINITY, -INFINITY}}),
@@ -107,10 +104,9 @@ OpCases max_cases() {
                               {vector({-INFINITY, INFINITY})}, segments(2))
                              .rough());
   return cases;
-}
-const ListedCases listed_max(max_cases);
+});
 
-OpCases min_cases() {
+const Table min_table("SegmentMin finds the least of a segment", [] {
   OpCases cases =
       cases_of({.op = "SegmentMin",
                 .sorted = matrix({{1, -2}, {INFINITY, INFINITY}, {-5, -10}, {INFINITY, INFINITY}}),
@@ -122,10 +118,9 @@ OpCases min_cases() {
                               segments(2))
                              .as_typed());
   return cases;
-}
-const ListedCases listed_min(min_cases);
+});
 
-OpCases prod_cases() {
+const Table prod_table("SegmentProd multiplies the rows of a segment", [] {
   OpCases cases = cases_of({.op = "SegmentProd",
                             .sorted = matrix({{3, -8}, {1, 1}, {-315, -480}, {1, 1}}),
                             .unsorted = matrix({{27, -40}, {-35, -96}}),
@@ -144,15 +139,9 @@ OpCases prod_cases() {
                              .as_typed()
                              .rough());
   return cases;
-}
-const ListedCases listed_prod(prod_cases);
+});
 
 }  // namespace
-
-TEST_CASE("SegmentSum adds the rows of a segment") { check(sum_cases()); }
-TEST_CASE("SegmentMax finds the greatest of a segment") { check(max_cases()); }
-TEST_CASE("SegmentMin finds the least of a segment") { check(min_cases()); }
-TEST_CASE("SegmentProd multiplies the rows of a segment") { check(prod_cases()); }
 
 // Listed under ReduceMean, which has the dtypes of means.
 TEST_CASE("segment means divide by the number of rows, and by no less than 1") {

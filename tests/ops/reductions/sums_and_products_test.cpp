@@ -1,9 +1,6 @@
 // ReduceSum, ReduceMean and ReduceProd.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "tests/support/op_cases.hpp"
 
@@ -17,7 +14,7 @@ std::vector<OpError> refusals() {
           Refused({booleans(zeros({2}))}, "has no kernel for bool", over({}))};
 }
 
-OpCases sum_cases() {
+const Table sum_table("ReduceSum adds in a fixed order", [] {
   return table_of(
       "ReduceSum",
       {
@@ -45,9 +42,9 @@ OpCases sum_cases() {
               .as_typed(),
       },
       refusals());
-}
+});
 
-OpCases mean_cases() {
+const Table mean_table("ReduceMean divides the sum by the number of elements", [] {
   return table_of(
       "ReduceMean",
       {
@@ -63,9 +60,9 @@ OpCases mean_cases() {
           Case("no rows", {zeros({0, 2})}, {zeros({0})}, over({1})),
       },
       refusals());
-}
+});
 
-OpCases product_cases() {
+const Table product_table("ReduceProd multiplies, and its gradient minds zeros", [] {
   const Tensor box = values({2, 3, 2}, {1, 5, 2, 6, 3, 4, 9, 0, 7, 8, 11, 10});
   return table_of(
       "ReduceProd",
@@ -93,8 +90,7 @@ OpCases product_cases() {
               .as_typed(),
       },
       refusals());
-}
-const ListedCases listed_sum(sum_cases), listed_mean(mean_cases), listed_product(product_cases);
+});
 
 // The sum of 16 to 256 numbers in the order that ops/reductions/reduce.hpp specifies: first 16
 // partial sums of every 16th number, then a tree over them.
@@ -108,8 +104,6 @@ float tree_sum(const float* x, int64_t n) {
 }
 
 }  // namespace
-
-TEST_CASE("ReduceSum adds in a fixed order") { check(sum_cases()); }
 
 TEST_CASE("a short row's sum has the bits of its tree, however many rows there are") {
   for (const int64_t n : {16, 17, 23, 24, 25, 31, 32, 40, 47, 255, 256})
@@ -140,10 +134,6 @@ TEST_CASE("an f32 sum of a million numbers keeps its digits") {
   const Tensor columns = evaluate(reduce_sum(x, {.axes = {0}}), {{x, tenth}});
   CHECK(columns.data<float>()[999] == doctest::Approx(100).epsilon(1e-6));
 }
-
-TEST_CASE("ReduceMean divides the sum by the number of elements") { check(mean_cases()); }
-
-TEST_CASE("ReduceProd multiplies, and its gradient minds zeros") { check(product_cases()); }
 
 TEST_CASE("a zero leaves the product of the others as its gradient") {
   Graph graph;

@@ -1,8 +1,6 @@
 // The state machine of a barrier, call by call, and the refusals of its ops.
 #include "ops/state/barrier.hpp"
 
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 #include "tests/support/engine/queue_waiter.hpp"
 

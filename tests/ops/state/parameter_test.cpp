@@ -1,6 +1,4 @@
 // Parameter and PushGradient: their requests to the shards, and the nodes that parameter() makes.
-#include <doctest/doctest.h>
-
 #include "tests/support/fake_shards.hpp"
 #include "tests/support/op_cases.hpp"
 #include "troupe/optimizer.hpp"

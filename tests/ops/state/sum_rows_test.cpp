@@ -1,6 +1,4 @@
 // SumRows, and the push of its result.
-#include <doctest/doctest.h>
-
 #include "ops/state/pushes.hpp"
 #include "tests/support/op_cases.hpp"
 #include "troupe/ops/parameters.hpp"
@@ -10,7 +8,7 @@ namespace {
 
 Attrs of_rows(int64_t rows) { return {{"rows", rows}}; }
 
-OpCases cases() {
+const Table table("SumRows sums the rows of equal indices in their order", [] {
   return table_of(
       "SumRows",
       {Case("rows that come again are summed where they came first",
@@ -39,12 +37,9 @@ OpCases cases() {
        Refused({i64(vector({-1})), vector({1})}, "index -1 (number 0 of 1) is not in [0, 3)",
                of_rows(3))
            .in_step()});
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("SumRows sums the rows of equal indices in their order") { check(cases()); }
 
 TEST_CASE("SumRows finds each of many indices once") {
   Graph g;

@@ -1,12 +1,8 @@
 // f16, bf16 and i8: the kernels, in addition to each op's tables, which also run in these dtypes.
-#include <doctest/doctest.h>
-
 #include <algorithm>
-#include <cstring>
 
 #include "graph/graph_state.hpp"
 #include "tests/support/op_cases.hpp"
-#include "troupe/custom_op.hpp"
 #include "troupe/optimizer.hpp"
 
 namespace troupe {

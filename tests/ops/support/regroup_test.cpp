@@ -1,6 +1,4 @@
 // Regroup.
-#include <doctest/doctest.h>
-
 #include "ops/support/regroup.hpp"
 #include "tests/support/op_cases.hpp"
 
@@ -9,7 +7,7 @@ namespace {
 
 Attrs pattern(const std::string& text) { return {{"pattern", text}}; }
 
-OpCases cases() {
+const Table table("Regroup gives elements a shape by names", [] {
   const Tensor x = iota({2, 3, 4});
   return table_of(
       "Regroup",
@@ -40,12 +38,9 @@ OpCases cases() {
                   pattern("a b c d e f g h -> 1 a b c d e f g h")),
           Refused({x}, "the sizes do not say what the result is", pattern("a b (c d) -> a b c d")),
       });
-}
-const ListedCases listed(cases);
+});
 
 }  // namespace
-
-TEST_CASE("Regroup gives elements a shape by names") { check(cases()); }
 
 TEST_CASE("regroup adds no node where nothing changes, and a Reshape where that is enough") {
   Graph graph;

@@ -1,6 +1,4 @@
 // The functions of ops/support/vector_math.hpp in loops.
-#include <doctest/doctest.h>
-
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
