@@ -1,8 +1,5 @@
 // The end of a call that misses its deadline (RunOptions::timeout).
-#include <doctest/doctest.h>
-
 #include <chrono>
-#include <thread>
 
 #include <caf/all.hpp>
 
@@ -10,6 +7,7 @@
 #include "tests/support/members.hpp"
 #include "tests/support/engine/half_step.hpp"
 #include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/within.hpp"
 
 namespace troupe {
 namespace {
@@ -74,11 +72,7 @@ TEST_CASE("a step on a cluster ends at its deadline, in all processes, naming wh
 TEST_CASE("a call that waits for a lost worker ends at its deadline with the worker's name") {
   LocalCluster cluster({"/job:ps/task:0", kWorker});
   Graph g;
-  Output y;
-  {
-    const auto scope = g.scope({.device = kWorker});
-    y = fill(g, {1}, 5);
-  }
+  const Output y = within(g.scope({.device = kWorker}), [&] { return fill(g, {1}, 5); });
   Session session = cluster.connect(g);
   const Callable step = session.prepare({y});
   cluster.process(1).stop();

@@ -1,8 +1,6 @@
 // patiently(): how long an action that fails for lack of a process is repeated.
 #include "actors/async/patience.hpp"
 
-#include <doctest/doctest.h>
-
 #include "tests/support/refusal.hpp"
 
 namespace troupe {

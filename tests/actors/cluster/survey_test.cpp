@@ -1,6 +1,5 @@
 // A session's surveys of a cluster: the bytes of cut edges, one trace of all processes, and the
 // report of waiting processes. The members run in this process and talk over loopback.
-#include <doctest/doctest.h>
 
 #include <future>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include "actors/master/session_state.hpp"
 #include "actors/cluster/survey.hpp"
 #include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/within.hpp"
 #include "actors/observe/json.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"
@@ -60,10 +60,7 @@ std::string report_of_step_2(Session& session, const Towers& t,
   step.start(tower.batch(2), {.step = 2, .cancel = &cancel},
              [&](RunResult result) { ended.set_value(std::move(result)); });
   SessionState& state = session.state();
-  Stall stall;
-  stall.run = -1;
-  stall.seconds = 5;
-  stall.open = open;
+  Stall stall{.run = -1, .seconds = 5, .open = open};
   const Asker asker = spawn_asker(state.process->system());
   state.process->track(asker);
   const auto ask = [&] {
@@ -93,15 +90,9 @@ TEST_CASE("cut edges show what every process has sent, also from one worker to a
   LocalCluster cluster({"/job:worker/task:0", "/job:worker/task:1"});
   Graph g;
   const Output x = placeholder(g, DType::f32, {-1}, "x");
-  Output there, back;
-  {
-    const auto scope = g.scope({.device = "/job:worker/task:0"});
-    there = add(x, x);
-  }
-  {
-    const auto scope = g.scope({.device = "/job:worker/task:1"});
-    back = add(there, there);
-  }
+  const Output there = within(g.scope({.device = "/job:worker/task:0"}), [&] { return add(x, x); });
+  const Output back =
+      within(g.scope({.device = "/job:worker/task:1"}), [&] { return add(there, there); });
   Session session = cluster.connect(g);
   const Callable step = session.prepare({back}, {x});
   constexpr int64_t kSteps = 5, kElements = 1000;
@@ -122,8 +113,7 @@ TEST_CASE("the trace of a training step shows every process's part on one time l
   LocalCluster cluster(kMembers);
   Towers t;
   Session session = cluster.connect(t.graph);
-  TrainOptions options;
-  options.steps = 12;
+  TrainOptions options{.steps = 12};
   std::string trace;
   int64_t began = -1;
   const int64_t before = Tracer::now_ns();

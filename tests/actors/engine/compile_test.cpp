@@ -1,6 +1,4 @@
 // The tables of a compiled partition: a Program is a plain value, so nothing runs here.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 
 #include "actors/engine/program/compile.hpp"
@@ -101,11 +99,8 @@ TEST_CASE_FIXTURE(CompileRig, "lists of more than four stand in a table of the p
 
 TEST_CASE_FIXTURE(CompileRig, "edges: sends know their slot, receives their node") {
   const Output x = input("x");
-  Output there;
-  {
-    const auto scope = graph->scope({.device = kThere});
-    there = op("AddOne", {x}, "there");
-  }
+  const Output there =
+      within(graph->scope({.device = kThere}), [&] { return op("AddOne", {x}, "there"); });
   const Output y = op("Add", {there, x});
   std::vector<Program> programs = compile_for({y}, {x});
   REQUIRE(programs.size() == 2);

@@ -1,8 +1,5 @@
 // Kernels that finish later: how steps wait for them, and how such steps are cancelled.
 // The harness is tests/support/engine/executor_rig.hpp.
-#include <doctest/doctest.h>
-
-#include <thread>
 
 #include "tests/support/engine/executor_graphs.hpp"
 
@@ -161,9 +158,7 @@ TEST_CASE("a firing may speak of its node when its step and its executor are gon
   const Output y = graph->add({"Later", {x}, {}, "fc1/pull"});
   const std::map<int32_t, std::string> devices = {{x.node, ExecutorRig::kClient},
                                                   {y.node, ExecutorRig::kClient}};
-  ExecutorHost host;
-  host.system = &rig.system();
-  host.device = &rig.device(ExecutorRig::kClient);
+  ExecutorHost host{.system = &rig.system(), .device = &rig.device(ExecutorRig::kClient)};
   auto executor = PartitionExecutor::make(
       1, 1, graph, partition(*graph, {y}, {x}, devices, ExecutorRig::kClient)[0], std::move(host));
   StepPtr step = executor->begin({.run = 1});

@@ -1,11 +1,8 @@
 // The values that an executor computes, and the memory that it needs for them.
 // The harness is tests/support/engine/executor_rig.hpp.
-#include <doctest/doctest.h>
-
-#include <random>
-#include <thread>
 
 #include "tests/support/engine/executor_graphs.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace troupe {
 namespace {
@@ -208,20 +205,10 @@ TEST_CASE("a value is released after its last reader, an unread one at once") {
 TEST_CASE("a node without a kernel on its device is refused with its name and place") {
   ExecutorRig rig;
   const Output x = rig.input();
-  Output there;
-  {
-    const auto scope = rig.on(ExecutorRig::kShadow);
-    there = rig.graph.add({.op = "Later", .inputs = {x}, .name = "pull"}, {"model.cpp", 12});
-  }
-  std::string text;
-  try {
-    rig.build({there}, {x});
-  } catch (const Error& e) {
-    CHECK(e.code() == Errc::invalid_argument);
-    text = e.what();
-  }
-  for (const char* part : {"pull", "model.cpp:12", ExecutorRig::kShadow})
-    CHECK_MESSAGE(contains(text, part), text);
+  const Output there = within(rig.on(ExecutorRig::kShadow), [&] {
+    return rig.graph.add({.op = "Later", .inputs = {x}, .name = "pull"}, {"model.cpp", 12});
+  });
+  check_invalid([&] { rig.build({there}, {x}); }, "pull", "model.cpp:12", ExecutorRig::kShadow);
 }
 
 }  // namespace

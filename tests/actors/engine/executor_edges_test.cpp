@@ -1,9 +1,5 @@
 // Values that an executor sends and receives: from elsewhere, between two executors, over a device
 // that the host cannot touch. The harness is tests/support/engine/executor_rig.hpp.
-#include <doctest/doctest.h>
-
-#include <random>
-#include <thread>
 
 #include "tests/support/engine/executor_graphs.hpp"
 
@@ -219,11 +215,9 @@ TEST_CASE_FIXTURE(ReceiveRig, "sent bytes and transfers are counted by edge") {
 TEST_CASE("many steps in flight through two executors keep their values apart") {
   ExecutorRig rig(2);
   const Output x = rig.input();
-  Output there;
-  {
-    const auto scope = rig.on(ExecutorRig::kOther);
-    there = rig.op("AddOne", {rig.op("Later", {rig.op("AddOne", {x})})});
-  }
+  const Output there = within(rig.on(ExecutorRig::kOther), [&] {
+    return rig.op("AddOne", {rig.op("Later", {rig.op("AddOne", {x})})});
+  });
   rig.build({rig.op("Mul", {there, x})}, {x});
   std::vector<std::unique_ptr<ExecutorRig::Run>> steps;
   for (int i = 0; i < 50; ++i) {
@@ -243,11 +237,8 @@ TEST_CASE("many steps in flight through two executors keep their values apart") 
 TEST_CASE("a failure in one executor ends the step in the other, and both run the next") {
   ExecutorRig rig(2);
   const Output x = rig.input();
-  Output there;
-  {
-    const auto scope = rig.on(ExecutorRig::kOther);
-    there = rig.op("Flaky", {x}, "luck");
-  }
+  const Output there =
+      within(rig.on(ExecutorRig::kOther), [&] { return rig.op("Flaky", {x}, "luck"); });
   rig.build({rig.op("AddOne", {there})}, {x});
   for (int i = 0; i < 5; ++i) {
     knobs().failures = kKernelRestartsMax + 1;
@@ -281,11 +272,8 @@ TEST_CASE("a value that leaves is made in the memory of the edge it leaves by, a
     ExecutorRig rig(lanes);
     const Output x = rig.input();
     const Output leaves = rig.op("Mul", {x, x}), stays = rig.op("Mul", {x, x});
-    Output there;
-    {
-      const auto scope = rig.on(ExecutorRig::kShadow);
-      there = rig.op("AddOne", {leaves});
-    }
+    const Output there =
+        within(rig.on(ExecutorRig::kShadow), [&] { return rig.op("AddOne", {leaves}); });
     rig.build({rig.op("Add", {stays, there})}, {x});
     const Memory& staging = *rig.device(ExecutorRig::kShadow).staging();
     CHECK(rig.device(ExecutorRig::kClient).staging() == nullptr);
@@ -297,14 +285,10 @@ TEST_CASE("a value that leaves is made in the memory of the edge it leaves by, a
 }
 
 struct ShadowRig : ExecutorRig {
-  Output x = input(), there;
-  ShadowRig() {
-    {
-      const auto scope = on(kShadow);
-      there = op("AddOne", {op("Flaky", {op("AddOne", {x})}, "luck")});
-    }
-    build({op("AddOne", {there})}, {x});
-  }
+  Output x = input(), there = within(on(kShadow), [&] {
+                        return op("AddOne", {op("Flaky", {op("AddOne", {x})}, "luck")});
+                      });
+  ShadowRig() { build({op("AddOne", {there})}, {x}); }
 };
 
 TEST_CASE_FIXTURE(ShadowRig,

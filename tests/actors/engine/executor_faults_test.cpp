@@ -1,6 +1,5 @@
 // Faults that an executor survives: kernels that throw, op actors that are killed.
 // The harness is tests/support/engine/executor_rig.hpp.
-#include <doctest/doctest.h>
 
 #include "tests/support/engine/executor_graphs.hpp"
 

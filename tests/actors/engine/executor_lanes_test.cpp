@@ -1,10 +1,7 @@
 // Kernels of one step on several lanes.
 // The harness is tests/support/engine/executor_rig.hpp.
-#include <doctest/doctest.h>
 
 #include <future>
-#include <random>
-#include <thread>
 
 #include "actors/engine/firing_jobs.hpp"
 #include "tests/support/engine/executor_graphs.hpp"

@@ -1,7 +1,6 @@
 // Loops in executors: kernels that throw and op actors that are killed in the middle of one, values
 // that come in any order, steps that end early. The harness is
 // tests/support/engine/executor_rig.hpp.
-#include <doctest/doctest.h>
 
 #include "tests/support/engine/executor_graphs.hpp"
 #include "troupe/ops/control_flow.hpp"

@@ -1,10 +1,8 @@
 // Errors of kernels that do not know their node: memory ends, a size is too large for any memory, a
 // kernel of the program throws. The text names node and line.
-#include <doctest/doctest.h>
 
+#include "tests/support/engine/own_op.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -63,14 +61,9 @@ TEST_CASE("a size past all memory that only the step knows names the node and it
 }
 
 TEST_CASE("what somebody's kernel throws is told with the node and its line, on each device") {
-  const Op throws = {
-      .name = "Throws",
-      .inputs = {"x"},
-      .outputs = {"y"},
-      .infer_shapes = [](const InferContext& ctx) { return std::vector{ctx.input(0)}; },
-      .no_gradient = "it throws",
-      .kernels = {{DeviceKind::cpu, DType::f32,
-                   [](KernelContext&) { throw std::runtime_error("no such luck"); }}}};
+  const Op throws = own_op("Throws", {DeviceKind::cpu, DType::f32, [](KernelContext&) {
+                                        throw std::runtime_error("no such luck");
+                                      }});
   for (const char* device : {"/device:cpu:0", "/device:shadow:0"}) {
     CAPTURE(device);
     Failing f(ops_with({throws}));

@@ -1,12 +1,12 @@
 // The list by which threads hand something to a step, and by which a step without an owner gets
 // one.
 #include <atomic>
-#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "actors/engine/inbox.hpp"
+#include "tests/support/threads.hpp"
 
 namespace troupe {
 namespace {
@@ -82,13 +82,10 @@ TEST_CASE("of many threads one at a time owns the step, and nothing is lost") {
       --owners;
     } while (!inbox.give_up());
   };
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t)
-    threads.emplace_back([&] {
-      for (uint32_t n = 1; n <= kEach; ++n)
-        if (inbox.hand_in(arrival(n))) own();
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_threads(kThreads, [&](int) {
+    for (uint32_t n = 1; n <= kEach; ++n)
+      if (inbox.hand_in(arrival(n))) own();
+  });
   CHECK(!inbox.has_owner());
   CHECK(most == 1);
   CHECK(sum == int64_t{kThreads} * kEach * (kEach + 1) / 2);

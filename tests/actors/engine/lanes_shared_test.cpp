@@ -14,10 +14,8 @@
 
 #include <caf/all.hpp>
 
+#include "tests/support/engine/own_op.hpp"
 #include "troupe/caf.hpp"
-#include "troupe/op.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -71,18 +69,13 @@ void meet(KernelContext& ctx) {
 }
 
 std::shared_ptr<const Registry> ops() {
-  const auto op = [](const char* name, void (*kernel)(KernelContext&)) {
-    return Op{.name = name,
-              .inputs = {"x"},
-              .outputs = {"y"},
-              .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
-              .no_gradient = "nothing is computed",
-              .kernels = {{DeviceKind::cpu, DType::f32, kernel}}};
+  const auto hold = [](KernelContext& ctx) {
+    held->stay();
+    work(ctx);
   };
-  return ops_with({op("Work", work), op("Meet", meet), op("Hold", [](KernelContext& ctx) {
-                     held->stay();
-                     work(ctx);
-                   })});
+  return ops_with({own_op("Work", {.dtype = DType::f32, .run = work}),
+                   own_op("Meet", {.dtype = DType::f32, .run = meet}),
+                   own_op("Hold", {.dtype = DType::f32, .run = hold})});
 }
 
 const Tensor& fed() {

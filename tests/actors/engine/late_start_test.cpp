@@ -1,11 +1,10 @@
 // A run whose StartStep comes late to one process, while other runs pass it: its values wait.
-#include <doctest/doctest.h>
-
 #include <future>
 
 #include "actors/async/messages.hpp"
 #include "actors/async/step_messages.hpp"
 #include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/within.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -51,19 +50,10 @@ TEST_CASE("a run whose step begins late somewhere gets its values however many o
 
   Graph g;
   const Output x = placeholder(g, DType::f32, {1}, "x");
-  Output local, remote;
-  {
-    const auto scope = g.scope({.device = "/job:client"});
-    local = add(x, x);
-  }
-  {
-    const auto scope = g.scope({.device = "/job:worker/task:0"});
-    remote = add(x, x);
-  }
-  {
-    const auto scope = g.scope({.device = "/job:worker/task:1"});
-    remote = multiply(remote, remote);
-  }
+  const Output local = within(g.scope({.device = "/job:client"}), [&] { return add(x, x); });
+  const Output sum = within(g.scope({.device = "/job:worker/task:0"}), [&] { return add(x, x); });
+  const Output remote =
+      within(g.scope({.device = "/job:worker/task:1"}), [&] { return multiply(sum, sum); });
   Session session = cluster.connect(g);
   const Callable here = session.prepare({local}, {x});
   const Callable there = session.prepare({remote}, {x});

@@ -1,14 +1,11 @@
 // Loops give the same bits, gradients and order of effects on any number of threads, with any
 // WhileOptions::iterations_in_flight, within the same memory.
-#include <doctest/doctest.h>
 
 #include <functional>
 
 #include "tests/support/evaluate.hpp"
 #include "tests/support/engine/recursion.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/ops/control_flow.hpp"
 #include "troupe/ops/parameters.hpp"
 #include "troupe/session.hpp"
 
@@ -64,19 +61,6 @@ void check_same_everywhere(const Make& make) {
 }
 
 Output heavy(Output x) { return tanh(cumsum(x) * 0.01); }
-
-// v[0] = 0, the others are `first`; while (v[0] < n) v = {v[0] + 1, body(v)...};
-template <class Body>
-Values counted_loop(Output n, Values first, const WhileOptions& options, const Body& body) {
-  first.insert(first.begin(), whole(*n.graph, 0));
-  return while_loop([&](const Values& v) { return less(v[0], n); },
-                    [&](const Values& v) {
-                      Values next = body(v);
-                      next.insert(next.begin(), v[0] + 1);
-                      return next;
-                    },
-                    first, options);
-}
 
 // i = 0, a = x, b = 0 * x; while (i < n) { a = heavy(a + x); b = 0.5 b + heavy(a * w); ++i; }
 struct TwoChains {

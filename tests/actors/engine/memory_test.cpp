@@ -1,10 +1,7 @@
 // A budget that is too small, alone, beside other steps, in a loop and on a lane; and how much
 // memory steps took at most.
-#include <doctest/doctest.h>
 
-#include <set>
 #include <sstream>
-#include <thread>
 
 #include "tests/support/refusal.hpp"
 #include "tests/support/engine/executor_graphs.hpp"

@@ -1,6 +1,5 @@
 // The cost of a node is kept with it: a call that is prepared later, or installed again, hands its
 // heavy ops to other lanes in its first step. And heavy ops do not keep messages waiting.
-#include <doctest/doctest.h>
 
 #include <condition_variable>
 #include <future>
@@ -13,6 +12,7 @@
 #include "placement/node_costs.hpp"
 #include "tests/support/members.hpp"
 #include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/within.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -243,12 +243,10 @@ TEST_CASE("while a heavy op runs on one lane, another one answers messages") {
 TEST_CASE("heavy ops run on lanes alone, whoever has begun the run or brought their inputs") {
   LocalCluster cluster({"/job:worker/task:0"}, /*threads=*/2, heavy_ops());
   TwoHeavy g("lanes/");
-  Output there;
-  {
-    const auto scope = g.graph.scope({.device = "/job:worker/task:0"});
+  const Output there = within(g.graph.scope({.device = "/job:worker/task:0"}), [&] {
     const Output a = g.graph.add({"Heavy", {g.x}, {{"which", int64_t{2}}}, "lanes/c"});
-    there = g.graph.add({"First", {a, g.b}});  // of another process
-  }
+    return g.graph.add({"First", {a, g.b}});  // of another process
+  });
   // Here, of what has come from there.
   const Output end = g.graph.add({"Heavy", {there}, {{"which", int64_t{3}}}, "lanes/d"});
   Session session = cluster.connect(g.graph);

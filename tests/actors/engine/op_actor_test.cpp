@@ -1,9 +1,4 @@
 // OpActor: other code by message, the description of its code, and code that is made anew.
-#include <doctest/doctest.h>
-
-#include <atomic>
-#include <chrono>
-
 #include "tests/support/engine/executor_rig.hpp"
 
 namespace troupe {

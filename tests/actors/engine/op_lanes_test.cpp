@@ -1,5 +1,6 @@
-// One op on several lanes: large products, convolutions, reductions, norms and element-wise ops are
-// cut by their shapes alone, so a step has the same bits with one thread and with several.
+// One op on several lanes: large products, convolutions, reductions, norms, recurrent layers,
+// attention, random numbers and element-wise ops are cut by their shapes alone, so a step has the
+// same bits with one thread and with several.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,12 +17,12 @@
 namespace troupe {
 namespace {
 
-// Any numbers in [-1, 1] that differ.
-Tensor waves(const Shape& shape, double seed) {
+// Any numbers in [-size, size] that differ.
+Tensor waves(const Shape& shape, double seed, double size = 1) {
   Tensor out = Tensor::empty(DType::f32, shape);
   for (int64_t i = 0; i < out.size(); ++i)
     out.mutable_data<float>()[i] =
-        static_cast<float>(std::sin(static_cast<double>(i) * 0.7 + seed * 10));
+        static_cast<float>(size * std::sin(static_cast<double>(i) * 0.7 + seed * 10));
   return out;
 }
 
@@ -142,19 +143,63 @@ std::vector<Output> everything(Graph& g) {
   return all;
 }
 
-}  // namespace
+// With their gradients, of sizes that are cut into jobs, some rows over.
+std::vector<Output> sequence_layers(Graph& g) {
+  const auto input = [&](const Shape& shape, double seed, double size = 1) {
+    return constant(g, waves(shape, seed, size));
+  };
+  const Output x = input({6, 37, 24}, 0.1), h = input({37, 70}, 0.2);
+  Tensor lengths = Tensor::empty(DType::i64, {37});
+  for (int64_t i = 0; i < 37; ++i) lengths.mutable_data<int64_t>()[i] = i % 7;
+  const Output given = constant(g, lengths);
+  const Output w = input({24, 280}, 0.4, 0.2), u = input({70, 280}, 0.5, 0.2);
+  const Output w3 = input({24, 210}, 0.7, 0.2), u3 = input({70, 210}, 0.8, 0.2);
+  const Output b = input({280}, 0.6), b3 = input({210}, 0.9);
+  const Lstm one = lstm(x, h, h, w, u, b, {.lengths = given, .reverse = true});
+  const Gru two = gru(x, h, w3, u3, b3, b3);
+  const Gru three = gru(x, h, w3, u3, b3, b3, {.lengths = given, .reset_after = false});
+  const Output q = input({2, 5, 70, 24}, 0.1), k = input({2, 5, 70, 24}, 0.2),
+               v = input({2, 5, 70, 24}, 0.3);
+  const Output seen = scaled_dot_product_attention(q, k, v, {.causal = true});
+  std::vector<Output> all = {one.y, one.h, one.c, two.y, two.h, three.y, three.h, seen};
+  for (const Output& slope : gradients(all, {x, h, w, u, b, w3, u3, b3, q, k, v}))
+    all.push_back(slope);
+  return all;
+}
 
-TEST_CASE("large ops have the same bits with one thread and with several" *
-          doctest::test_suite("slow")) {
+// Several jobs, and rows that are left over.
+std::vector<Output> rows_and_random_numbers(Graph& g) {
+  constexpr int64_t kRows = 777, kClasses = 301;
+  const Output x = constant(g, waves({kRows, kClasses}, 0, 5));
+  Tensor classes = Tensor::empty(DType::i64, {kRows});
+  for (int64_t i = 0; i < kRows; ++i) classes.mutable_data<int64_t>()[i] = i * 7 % kClasses;
+  const Output labels = constant(g, classes), loss = softmax_cross_entropy(x, labels);
+  const Output gamma = fill(g, {kClasses}, 2), beta = fill(g, {kClasses}, 1);
+  const BatchNorm normed = batch_norm(x, gamma, beta);
+  const NormGradient d = batch_norm_gradient(x, x, gamma, normed.mean, normed.variance);
+  return {softmax(x),
+          loss,
+          softmax_cross_entropy_gradient(loss, x, labels),
+          normed.y,
+          normed.mean,
+          normed.variance,
+          d.dx,
+          d.dgamma,
+          d.dbeta,
+          truncated_normal(g, {100'003}, 0, 1, 5, DType::f32, "drawn"),
+          random_normal(g, {100'003}, 0, 1, 5, DType::f32, "drawn_too")};
+}
+
+void check_on_lanes(std::vector<Output> (*build)(Graph&)) {
   std::vector<Tensor> expected;
   for (const int threads : {1, 2, 4}) {
     CAPTURE(threads);
     Graph graph;
-    const std::vector<Output> outputs = everything(graph);
+    const std::vector<Output> outputs = build(graph);
     // A pass would compute what constants make before the first step.
     Session session = Session::local(graph, {.threads = threads, .passes = false});
     for (int round = 0; round < 5; ++round) {
-      const std::vector<Tensor> got = session.run(outputs);
+      const std::vector<Tensor> got = session.run(outputs, {}, {.step = 3});
       if (expected.empty()) expected = got;
       for (size_t i = 0; i < got.size(); ++i) {
         CAPTURE(i);
@@ -162,6 +207,21 @@ TEST_CASE("large ops have the same bits with one thread and with several" *
       }
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("large ops have the same bits with one thread and with several" *
+          doctest::test_suite("slow")) {
+  check_on_lanes(everything);
+}
+
+TEST_CASE("recurrent layers and attention have the same bits with one thread and with several") {
+  check_on_lanes(sequence_layers);
+}
+
+TEST_CASE("rows and random numbers have the same bits with one thread and with several") {
+  check_on_lanes(rows_and_random_numbers);
 }
 
 TEST_CASE("products and convolutions that are cut are those of the plain loops") {

@@ -1,12 +1,10 @@
 // Kernels of one's own that ask for what their node does not have: the run ends with an error that
 // says so, and the session goes on.
-#include <doctest/doctest.h>
 
 #include <stdexcept>
 
+#include "tests/support/engine/own_op.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -40,14 +38,6 @@ void passes_on(KernelContext& ctx) {
 void passes_on_later(std::shared_ptr<AsyncContext> ctx) { ctx->done({ctx->input(asked)}); }
 
 void writes(KernelContext& ctx) { (asked == 1 ? ctx.output_in_place() : ctx.output()).dtype(); }
-
-Op own_op(const char* name, Kernel kernel) {
-  return {.name = name,
-          .inputs = {"x"},
-          .outputs = {"y"},
-          .infer_shapes = [](const InferContext& ctx) { return std::vector{ctx.input(0)}; },
-          .kernels = {kernel}};
-}
 
 struct Program {
   Graph graph{ops_with(
@@ -94,10 +84,12 @@ TEST_CASE("a kernel that finishes later is told the same") {
   const Output y = p.add("Later");
   Session session = Session::local(p.graph, {.threads = 1});
   asked = 1;
-  const Refusal refusal = refusal_of([&] { session.run({y}, {{p.x, p.value}}); });
-  CHECK(refusal.code == Errc::invalid_argument);
-  has(refusal.text, "Later node theirs made at mine.cpp:7");
-  has(refusal.text, "asks for input 1, but it has 1 input, counted from 0");
+  check_invalid(
+      [&] {
+        session.run({y}, {{p.x, p.value}});
+      },
+      "Later node theirs made at mine.cpp:7",
+      "asks for input 1, but it has 1 input, counted from 0");
   asked = 0;
   CHECK(same_bits(session.run({y}, {{p.x, p.value}})[0], p.value));
 }
@@ -110,9 +102,11 @@ TEST_CASE("a kernel of a node without outputs has none to write") {
   Session session = Session::local(p.graph, {.threads = 1});
   for (asked = 0; asked < 2; ++asked) {
     CAPTURE(asked);
-    const Refusal refusal = refusal_of([&] { session.run({y}, {{p.x, p.value}}); });
-    CHECK(refusal.code == Errc::invalid_argument);
-    has(refusal.text, "the kernel of Effect asks for output 0, but it has no outputs");
+    check_invalid(
+        [&] {
+          session.run({y}, {{p.x, p.value}});
+        },
+        "the kernel of Effect asks for output 0, but it has no outputs");
   }
   asked = 0;
 }
@@ -202,21 +196,14 @@ TEST_CASE("a kernel that refuses its inputs runs once, one that throws anything 
 
 TEST_CASE("a kernel that has taken its input over and throws before it writes runs again with it") {
   static int throws = 0;
-  const Op op{.name = "Twice",
-              .inputs = {"x"},
-              .outputs = {"y"},
-              .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
-              .no_gradient = "not wanted",
-              .kernels = {{.run =
-                               [](KernelContext& ctx) {
-                                 const float* x = ctx.input(0).data<float>();
-                                 const int64_t n = ctx.input(0).size();
-                                 float* y = ctx.output_in_place().mutable_data<float>();
-                                 if (throws > 0 && throws--)
-                                   throw std::runtime_error("a busy lock");
-                                 for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];
-                               }}},
-              .in_place = true};
+  Op op = own_op("Twice", {.run = [](KernelContext& ctx) {
+                   const float* x = ctx.input(0).data<float>();
+                   const int64_t n = ctx.input(0).size();
+                   float* y = ctx.output_in_place().mutable_data<float>();
+                   if (throws > 0 && throws--) throw std::runtime_error("a busy lock");
+                   for (int64_t i = 0; i < n; ++i) y[i] = 2 * x[i];
+                 }});
+  op.in_place = true;
   for (const Shape& shape : {Shape{3}, Shape{-1}}) {
     Graph graph(ops_with({op}));
     const Output x = placeholder(graph, DType::f32, shape);

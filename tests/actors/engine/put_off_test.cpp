@@ -1,14 +1,13 @@
 // Nodes that find no memory beside others of their step: in which order they are tried again, who
 // waits for them meanwhile, and for what they wait.
-#include <doctest/doctest.h>
 
 #include <array>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 
-#include "tests/support/engine/more_ops.hpp"
 #include "tests/support/refusal.hpp"
+#include "troupe/custom_op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
 #include "troupe/session.hpp"
@@ -70,21 +69,16 @@ std::unique_ptr<Script> script;
 Piece& piece(Name name) { return script->pieces[name]; }
 
 std::shared_ptr<const Registry> scripted_ops() {
-  static const std::shared_ptr<const Registry> all = [] {
-    const std::shared_ptr<Registry> r = copy_of_builtin_ops();
-    r->add({.name = "Piece",
-            .inputs = {"x..."},
-            .outputs = {"y"},
-            .attrs = {{"piece", AttrKind::integer}, {"size", AttrKind::integer}},
-            .infer_shapes =
-                [](const InferContext& ctx) {
-                  return std::vector<Shape>{Shape{ctx.attr<int64_t>("size")}};
-                },
-            .no_gradient = "whole numbers have none",
-            .kernels = {{DeviceKind::cpu, DType::i64, [](KernelContext& k) { script->run(k); }}},
-            .value_shapes = true});
-    return r;
-  }();
+  static const auto all = ops_with(
+      {{.name = "Piece",
+        .inputs = {"x..."},
+        .outputs = {"y"},
+        .attrs = {{"piece", AttrKind::integer}, {"size", AttrKind::integer}},
+        .infer_shapes =
+            [](const InferContext& ctx) { return std::vector{Shape{ctx.attr<int64_t>("size")}}; },
+        .no_gradient = "whole numbers have none",
+        .kernels = {{DeviceKind::cpu, DType::i64, [](KernelContext& k) { script->run(k); }}},
+        .value_shapes = true}});
   return all;
 }
 

@@ -1,6 +1,4 @@
 // The messages of one step of a prepared call.
-#include <doctest/doctest.h>
-
 #include "actors/master/session_state.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "troupe/ops.hpp"

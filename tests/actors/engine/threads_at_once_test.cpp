@@ -13,9 +13,7 @@
 #include <mutex>
 #include <thread>
 
-#include "troupe/op.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/custom_op.hpp"
+#include "tests/support/engine/own_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -77,16 +75,11 @@ void work() {
 }
 
 std::shared_ptr<const Registry> ops() {
-  return ops_with({{.name = "Work",
-                    .inputs = {"x"},
-                    .outputs = {"y"},
-                    .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
-                    .no_gradient = "nothing is computed",
-                    .kernels = {{DeviceKind::cpu, DType::none, [](KernelContext& ctx) {
-                                   const Inside inside;
-                                   ctx.parallel(kJobs, [](int64_t) { work(); });
-                                   ctx.set_output(0, ctx.input(0));
-                                 }}}}});
+  return ops_with({own_op("Work", {.run = [](KernelContext& ctx) {
+                            const Inside inside;
+                            ctx.parallel(kJobs, [](int64_t) { work(); });
+                            ctx.set_output(0, ctx.input(0));
+                          }})});
 }
 
 }  // namespace

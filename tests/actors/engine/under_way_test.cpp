@@ -1,14 +1,12 @@
 // Clean borders: a run is taken back or ends at its deadline whatever it waits for, from any
 // thread, and a kernel that does not return is named.
-#include <doctest/doctest.h>
 
 #include <atomic>
 #include <future>
 #include <thread>
 
+#include "tests/support/engine/own_op.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/op.hpp"
-#include "troupe/ops.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -33,26 +31,10 @@ void stuck(KernelContext& ctx) {
 }
 
 std::shared_ptr<const Registry> ops() {
-  static const auto all = [] {
-    auto registry = std::make_shared<Registry>();
-    for (const Op* op : builtin_ops()->all()) registry->add(*op);
-    const auto same = [](const InferContext& ctx) { return std::vector{ctx.input(0)}; };
-    registry->add({.name = "Stuck",
-                   .inputs = {"x"},
-                   .outputs = {"y"},
-                   .infer_shapes = same,
-                   .no_gradient = "a test",
-                   .kernels = {{DeviceKind::cpu, DType::none, stuck}}});
-    // Its answer never comes.
-    registry->add(
-        {.name = "Never",
-         .inputs = {"x"},
-         .outputs = {"y"},
-         .infer_shapes = same,
-         .no_gradient = "a test",
-         .kernels = {{.device = DeviceKind::cpu, .start = [](std::shared_ptr<AsyncContext>) {}}}});
-    return registry;
-  }();
+  static const auto all = ops_with({
+      own_op("Stuck", {.run = stuck}),
+      own_op("Never", {.start = [](std::shared_ptr<AsyncContext>) {}}),  // its answer never comes
+  });
   return all;
 }
 
@@ -68,9 +50,7 @@ struct Program {
   explicit Program(int threads = 2)
       : session([&] {
           for (int i = 0; i < kLong; ++i) chain = chain + x;
-          ProcessOptions options;
-          options.threads = threads;
-          options.ops = ops();
+          ProcessOptions options{.threads = threads, .ops = ops()};
           return Session::local(graph, options);
         }()) {}
 };

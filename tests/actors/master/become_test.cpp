@@ -1,17 +1,14 @@
 // Hot swap: the kernel of a node is replaced while its graph runs.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <thread>
 
+#include "tests/support/engine/own_op.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/op.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/custom_op.hpp"
+#include "tests/support/within.hpp"
 
 namespace troupe {
 namespace {
@@ -20,10 +17,7 @@ namespace {
 struct TestProgram {
   explicit TestProgram(const std::string& where = "") {
     x = placeholder(graph, DType::f32, {2}, "x");
-    {
-      const auto scope = graph.scope({.name = "f", .device = where});
-      f = exp(x);
-    }
+    f = within(graph.scope({.name = "f", .device = where}), [&] { return exp(x); });
     y = f + fill(graph, {2}, 1);
   }
   std::string name() const { return f.name(); }
@@ -182,10 +176,9 @@ TEST_CASE("a node that a pass has absorbed is refused, and before the call is pr
     {
       Session prepared = Session::local(g, {.threads = 1});
       const Callable step = prepared.prepare({y, other}, {x});
-      const Refusal refused = refusal_of([&] { prepared.become(node, kernel); });
-      CHECK(refused.code == Errc::invalid_argument);
-      has(refused.text, "cannot be replaced in a call that is prepared: the pass " + pass);
-      has(refused.text, "replace it before the call is prepared");
+      check_invalid([&] { prepared.become(node, kernel); },
+                    "cannot be replaced in a call that is prepared: the pass " + pass,
+                    "replace it before the call is prepared");
       CHECK(same_bits(step({kTwoThree})[0], old));
     }
     CHECK(session.become(node, kernel) == 0);
@@ -281,12 +274,10 @@ TEST_CASE(
   const Callable step = session.prepare({y}, {x});
   const Tensor first = step({kTwoThree})[0];
   for (const Output& node : {a, b}) {  // the merged node that stays, and the one left out
-    const Refusal refusal = refusal_of([&] { session.become(node.name(), "Square"); });
-    CHECK(refusal.code == Errc::invalid_argument);
-    has(refusal.text, "cannot be replaced in a call that is prepared: ");
-    has(refusal.text, "the pass merge_common has left out the Exp node " + b.name());
-    has(refusal.text, "the Exp node " + a.name());
-    has(refusal.text, "replace it before the call is prepared");
+    check_invalid([&] { session.become(node.name(), "Square"); },
+                  "cannot be replaced in a call that is prepared: ",
+                  "the pass merge_common has left out the Exp node " + b.name(),
+                  "the Exp node " + a.name(), "replace it before the call is prepared");
   }
   CHECK(same_bits(step({kTwoThree})[0], first));
   Session later = cluster.connect(g);
@@ -312,10 +303,8 @@ TEST_CASE("a kernel that does not make what its node says fails the step, and th
       const Tensor first = step({kTwoThree})[0];
       for (const auto& [kernel, text] : wrong) {
         session.become(p.name(), {.dtype = DType::f32, .run = kernel});
-        const Refusal refused = refusal_of([&] { step({kTwoThree}); });
-        CHECK(refused.code == Errc::kernel_failed);
-        has(refused.text, text);
-        has(refused.text, p.name());
+        check_error(
+            Errc::kernel_failed, [&] { step({kTwoThree}); }, text, p.name());
         session.become(p.name(), "Exp");
         CHECK(same_bits(step({kTwoThree})[0], first));
       }
@@ -325,16 +314,8 @@ TEST_CASE("a kernel that does not make what its node says fails the step, and th
 
 TEST_CASE("a kernel of one's own op that does not make what its op says fails the step") {
   static Tensor made;
-  const auto ops = ops_with({{.name = "Lies",
-                              .inputs = {"x"},
-                              .outputs = {"y"},
-                              .infer_shapes = [](const InferContext& ctx) -> std::vector<Shape> {
-                                return {ctx.input(0)};
-                              },
-                              .no_gradient = "it is for a test",
-                              .kernels = {{.dtype = DType::f32, .run = [](KernelContext& ctx) {
-                                             ctx.set_output(0, made);
-                                           }}}}});
+  const auto ops = ops_with({own_op(
+      "Lies", {.dtype = DType::f32, .run = [](KernelContext& ctx) { ctx.set_output(0, made); }})});
   Graph graph(ops);
   const Output x = placeholder(graph, DType::f32, {2}, "x");
   const Output lies = graph.add({"Lies", {x}, {}, "lies"});
@@ -343,9 +324,8 @@ TEST_CASE("a kernel of one's own op that does not make what its op says fails th
   for (const Tensor& wrong :
        {Tensor(), Tensor::of<float>({1}, {1}), Tensor::of<int32_t>({1, 2}, {2})}) {
     made = wrong;
-    const Refusal refused = refusal_of([&] { step({kTwoThree}); });
-    CHECK(refused.code == Errc::kernel_failed);
-    has(refused.text, "the kernel of Lies node lies made at");
+    check_error(
+        Errc::kernel_failed, [&] { step({kTwoThree}); }, "the kernel of Lies node lies made at");
   }
   made = Tensor::of<float>({0, 0}, {2});
   CHECK(step({kTwoThree})[0].item<float>() == 2);
@@ -360,10 +340,9 @@ TEST_CASE("what a kernel throws when it is prepared names the node") {
                              .prepare = [](const Node&) -> std::unique_ptr<KernelState> {
                                throw std::runtime_error("no licence");
                              }};
-  const Refusal refused = refusal_of([&] { session.become(p.name(), unprepared); });
-  CHECK(refused.code == Errc::kernel_failed);
-  has(refused.text, "Exp node " + p.name() + " made at");
-  has(refused.text, "no licence");
+  check_error(
+      Errc::kernel_failed, [&] { session.become(p.name(), unprepared); },
+      "Exp node " + p.name() + " made at", "no licence");
 }
 
 TEST_CASE("what does not fit a node is refused, and the node stays as it was") {
@@ -372,9 +351,7 @@ TEST_CASE("what does not fit a node is refused, and the node stays as it was") {
     Session session = Session::local(p.graph, {.threads = 1, .passes = passes});
     const Callable step = session.prepare({p.y}, {p.x});
     const auto refused = [&](const std::string& node, const std::string& op) {
-      const Refusal refusal = refusal_of([&] { session.become(node, op); });
-      CHECK(refusal.code == Errc::invalid_argument);
-      return refusal.text;
+      return error_text(Errc::invalid_argument, [&] { session.become(node, op); });
     };
     has(refused("f/Exq", "Square"), "did you mean f/Exp");
     has(refused("nowhere/at/all", "Square"), "the graph has no node");
@@ -410,10 +387,8 @@ TEST_CASE("a node of another process is replaced by an op's name, also when that
     step({kTwoThree});
     CHECK(session.become(p.name(), "Square") == 1);
     CHECK(same_bits(step({kTwoThree})[0], ones_plus(4, 9)));
-    const Refusal function =
-        refusal_of([&] { session.become(p.name(), {.dtype = DType::f32, .run = tenfold}); });
-    CHECK(function.code == Errc::invalid_argument);
-    has(function.text, "runs in /job:worker/task:0, and a function does not travel");
+    check_invalid([&] { session.become(p.name(), {.dtype = DType::f32, .run = tenfold}); },
+                  "runs in /job:worker/task:0, and a function does not travel");
     cluster.process(0).stop();
     cluster.restart(0);
     Refusal lost;  // steps that meet the loss fail; the call is installed again later

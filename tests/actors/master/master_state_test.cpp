@@ -18,10 +18,7 @@ const std::string kClient = "/job:client/task:0", kW0 = "/job:worker/task:0",
 const std::vector<std::string> kTasks = {kClient, kW0, kW1};
 
 ExecutableState new_call(int64_t id = 1) {
-  ExecutableState call;
-  call.call = id;
-  call.fetches = {"loss:0"};
-  call.feeds = {"x:0", "y:0"};
+  ExecutableState call{.call = id, .fetches = {"loss:0"}, .feeds = {"x:0", "y:0"}};
   call.placement = {{0, kW0 + "/device:cpu:0"}, {1, kW1 + "/device:cpu:0"}};
   call.edges = {{0, kClient, kW0}, {1, kW0, kW1}, {2, kW1, kClient}};
   for (const std::string& task : kTasks) call.tasks[task] = InstallPhase::waiting;
@@ -253,8 +250,7 @@ TEST_CASE("a call is installed when its last task is up, on all of them at once"
 
 TEST_CASE("a call of the client alone is installed when it is added") {
   MasterState state(5, kClient);
-  ExecutableState call;
-  call.call = 1;
+  ExecutableState call{.call = 1};
   call.tasks[kClient] = InstallPhase::waiting;
   CHECK(state.add(call) == MasterOrders{{MasterOrder::install, 1, 1, kClient}});
   CHECK(state.installed(kClient, 1, {}) == MasterOrders{{MasterOrder::connect, 1, 1, kClient}});

@@ -11,6 +11,7 @@
 #include "actors/master/master.hpp"
 #include "net/wire/graph_proto.hpp"
 #include "troupe/ops.hpp"
+#include "tests/support/within.hpp"
 
 using namespace troupe;
 
@@ -107,11 +108,9 @@ TEST_CASE("a call is installed again from the graph as it was prepared, while th
   local.process.track(agent);
   local.master.members().up(worker(1), agent);
   REQUIRE(local.master.members().wait_for({kWorker}, kSoon).empty());
-  Output y;
-  {
-    auto scope = local.graph.scope({.device = kWorker});
-    y = softmax(softmax(placeholder(local.graph, DType::f32, {1})));  // two nodes, never one
-  }
+  Output y = within(local.graph.scope({.device = kWorker}), [&] {
+    return softmax(softmax(placeholder(local.graph, DType::f32, {1})));  // two nodes, never one
+  });
   const auto prepared = static_cast<int64_t>(local.graph.nodes().size());
   local.master.calls().prepare({y}, {});
   CHECK(told.graphs(1) == std::vector<int64_t>{prepared});

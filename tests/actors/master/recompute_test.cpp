@@ -2,12 +2,11 @@
 // branches and in loops.
 #include "troupe/graph.hpp"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "tests/support/refusal.hpp"
+#include "tests/support/within.hpp"
 #include "troupe/nn.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -126,11 +125,7 @@ TEST_CASE(
     "passes neither merge a copy with what it computes again nor run it before it is needed") {
   Graph g;
   const Output x = placeholder(g, DType::f64, {2}, "x");
-  Output y;
-  {
-    const auto scope = recompute(g, "block");
-    y = tanh(exp(x));
-  }
+  const Output y = within(recompute(g, "block"), [&] { return tanh(exp(x)); });
   const Output dx = gradients({y}, {x})[0];
   const std::string after = explain_passes(g, {dx}, {x}).back().graph;
   CAPTURE(after);
@@ -145,11 +140,7 @@ TEST_CASE(
 TEST_CASE("a scope says what it costs and saves") {
   Graph g;
   const Output x = placeholder(g, DType::f32, {64, 100}, "x"), w = fill(g, {100, 50}, 0.01);
-  Output y;
-  {
-    const auto scope = recompute(g, "block");
-    y = exp(tanh(matmul(square(x), w)));
-  }
+  const Output y = within(recompute(g, "block"), [&] { return exp(tanh(matmul(square(x), w))); });
   const Output loss = reduce_sum(square(y));
   const Output dw = gradients({loss}, {w})[0];
   const std::vector<RecomputedScope> costs = recomputed(g, {loss, dw}, {x});
@@ -165,11 +156,7 @@ TEST_CASE("a scope says what it costs and saves") {
 TEST_CASE("what a scope saves is a number for sizes that no memory has, too") {
   Graph g;
   const Output x = placeholder(g, DType::f32, {-1, int64_t{1} << 40, int64_t{1} << 40}, "x");
-  Output y;
-  {
-    const auto scope = recompute(g, "block");
-    y = exp(tanh(x));
-  }
+  const Output y = within(recompute(g, "block"), [&] { return exp(tanh(x)); });
   const Output dx = gradients({reduce_sum(square(y))}, {x})[0];
   const std::vector<RecomputedScope> costs = recomputed(g, {dx}, {x});
   REQUIRE(costs.size() == 1);
@@ -209,11 +196,7 @@ TEST_CASE("what has a state is not done again") {
   const Queue queue = make_queue(g, {{DType::f64, Shape{}}}, {.capacity = 10});
   const Output filled = enqueue_many(queue, {fill(g, {4}, 2, DType::f64)});
   const Output w = placeholder(g, DType::f64, {}, "w");
-  Output y;
-  {
-    const auto scope = recompute(g);
-    y = exp(tanh(dequeue(queue)[0] * w));
-  }
+  const Output y = within(recompute(g), [&] { return exp(tanh(dequeue(queue)[0] * w)); });
   const Output dw = gradients({y}, {w})[0];
   Session session = Session::local(g, {.threads = 1});
   session.run({filled});

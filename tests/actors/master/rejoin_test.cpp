@@ -1,6 +1,5 @@
 // A process whose link was lost and made again: its master installs the calls there again, and
 // nothing of the old calls is left.
-#include <doctest/doctest.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -13,9 +12,8 @@
 
 #include "actors/async/messages.hpp"
 #include "actors/master/session_state.hpp"
+#include "tests/support/engine/own_op.hpp"
 #include "tests/support/engine/local_cluster.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/custom_op.hpp"
 
 namespace troupe {
 namespace {
@@ -45,12 +43,7 @@ struct Stuck {
 } stuck;
 
 std::shared_ptr<const Registry> ops() {
-  return ops_with({{.name = "Stay",
-                    .inputs = {"x"},
-                    .outputs = {"y"},
-                    .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
-                    .no_gradient = "it waits",
-                    .kernels = {{.start = [](auto firing) { stuck.add(std::move(firing)); }}}}});
+  return ops_with({own_op("Stay", {.start = [](auto firing) { stuck.add(std::move(firing)); }})});
 }
 
 // True if the firing's step no longer waits for it.

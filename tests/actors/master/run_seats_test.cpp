@@ -1,6 +1,5 @@
 // Runs of a call that is one executor of this process: threads that run it share as little as
 // possible, and all guarantees of a run hold for theirs.
-#include <doctest/doctest.h>
 
 #include <atomic>
 #include <functional>
@@ -13,9 +12,9 @@
 #include "devices/kernel_call.hpp"
 #include "devices/run_context.hpp"
 #include "devices/threads/thread_index.hpp"
+#include "tests/support/engine/own_op.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/op.hpp"
-#include "troupe/ops.hpp"
+#include "tests/support/threads.hpp"
 
 namespace troupe {
 namespace {
@@ -24,31 +23,16 @@ namespace {
 std::function<void(const RunContext&)> called;
 
 std::shared_ptr<const Registry> ops() {
-  static const auto all = [] {
-    auto registry = std::make_shared<Registry>();
-    for (const Op* op : builtin_ops()->all()) registry->add(*op);
-    const auto same = [](const InferContext& ctx) { return std::vector{ctx.input(0)}; };
-    registry->add({.name = "Calls",
-                   .inputs = {"x"},
-                   .outputs = {"y"},
-                   .infer_shapes = same,
-                   .no_gradient = "a test",
-                   .kernels = {{DeviceKind::cpu, DType::none, [](KernelContext& ctx) {
-                                  if (called) called(KernelCall::of(ctx).run());
-                                  ctx.set_output(0, ctx.input(0));
-                                }}}});
-    // An asynchronous kernel that answers at once: its executor keeps a table of its runs.
-    registry->add(
-        {.name = "Answers",
-         .inputs = {"x"},
-         .outputs = {"y"},
-         .infer_shapes = same,
-         .no_gradient = "a test",
-         .kernels = {{.device = DeviceKind::cpu, .start = [](std::shared_ptr<AsyncContext> firing) {
-                        firing->done({firing->input(0)});
-                      }}}});
-    return registry;
-  }();
+  const auto calls = [](KernelContext& ctx) {
+    if (called) called(KernelCall::of(ctx).run());
+    ctx.set_output(0, ctx.input(0));
+  };
+  // An asynchronous kernel that answers at once: its executor keeps a table of its runs.
+  const auto answers = [](std::shared_ptr<AsyncContext> firing) {
+    firing->done({firing->input(0)});
+  };
+  static const auto all =
+      ops_with({own_op("Calls", {.run = calls}), own_op("Answers", {.start = answers})});
   return all;
 }
 
@@ -69,14 +53,6 @@ struct TestProgram {
     called = nullptr;
   }
 };
-
-// Calls f(thread) on that many threads, and waits for them.
-template <class F>
-void on_threads(int count, const F& f) {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < count; ++t) threads.emplace_back([&f, t] { f(t); });
-  for (std::thread& thread : threads) thread.join();
-}
 
 }  // namespace
 
@@ -215,9 +191,8 @@ TEST_CASE("a run that a thread repeats ends at its deadline") {
   called = [&](const RunContext&) {
     while (p.session.under_way(std::chrono::milliseconds(700)).empty()) std::this_thread::yield();
   };
-  const Refusal end =
-      refusal_of([&] { step({scalar(7)}, {.timeout = std::chrono::milliseconds(100)}); });
-  CHECK(end.code == Errc::timeout);
+  check_error(Errc::timeout,
+              [&] { step({scalar(7)}, {.timeout = std::chrono::milliseconds(100)}); });
   called = nullptr;
   CHECK(step({scalar(8)})[0].item<float>() == 8);
 }

@@ -1,19 +1,14 @@
 // Sessions on a cluster: the state after one is closed, a training that survives a shard's death,
 // and several sessions that train one set of parameters together. The members run in this process
 // and talk over loopback.
-#include <doctest/doctest.h>
 
 #include <future>
-#include <thread>
 
 #include "actors/master/session_state.hpp"
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "training/parameters/messages.hpp"
 #include "training/group/parameter_group.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/optimizer.hpp"
-#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {
@@ -56,9 +51,7 @@ struct Towers {
 TrainResult train_part(const LocalCluster& cluster, const std::vector<int64_t>& replicas,
                        const std::string& container, Aggregation rule) {
   Towers part(replicas);
-  ConnectOptions options;
-  options.container = container;
-  options.replicas = kReplicas;
+  ConnectOptions options{.container = container, .replicas = kReplicas};
   Session session = cluster.connect(part.graph, {}, options);
   return train(session, part.towers, {.rule = rule, .steps = kSteps});
 }
@@ -161,11 +154,10 @@ TrainResult train_with_dying_shards(const std::vector<int32_t>& dying, std::stri
   Session session = cluster.connect(all.graph);
   const std::string container = own_container(session.state().master->session());
   size_t killed = 0;
-  TrainOptions options;
-  options.steps = kSteps;
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 5;
-  options.patience = std::chrono::seconds(30);
+  TrainOptions options{.steps = kSteps,
+                       .checkpoint_dir = folder.path(),
+                       .checkpoint_every = 5,
+                       .patience = std::chrono::seconds(30)};
   options.on_event = [&](const TrainEvent& e) { events += e.text + "\n"; };
   options.on_progress = [&](const TrainProgress& p) {
     if (killed == dying.size() || p.step < 8 * static_cast<int64_t>(killed + 1)) return;
@@ -212,9 +204,7 @@ TEST_CASE("asynchronous sessions share their parameters: every push of every ses
   LocalCluster cluster(kPs);
   std::vector<std::future<TrainResult>> running;
   Towers watched({0});
-  ConnectOptions options;
-  options.container = "together";
-  options.replicas = kReplicas;
+  ConnectOptions options{.container = "together", .replicas = kReplicas};
   Session first = cluster.connect(watched.graph, {}, options);
   const Callable prepared =
       first.prepare({watched.towers[0].loss, watched.towers[0].update}, watched.towers[0].feeds);
@@ -233,9 +223,7 @@ TEST_CASE("asynchronous sessions share their parameters: every push of every ses
 TEST_CASE("a session that follows another one sees when it has begun a new epoch, and only then") {
   LocalCluster cluster(kPs);
   const auto connect = [&](Towers& part) {
-    ConnectOptions options;
-    options.container = "together";
-    options.replicas = 2;
+    ConnectOptions options{.container = "together", .replicas = 2};
     return cluster.connect(part.graph, {}, options);
   };
   Towers ours({0}), theirs({1});
@@ -268,9 +256,7 @@ TEST_CASE("a step that is stale in the same epoch is done again, and nothing is 
   const std::string worker = "/job:worker/task:0";
   LocalCluster cluster({"/job:ps/task:0", worker});
   Towers ours({0}), theirs({1}, worker);
-  ConnectOptions options;
-  options.container = "together";
-  options.replicas = 2;
+  ConnectOptions options{.container = "together", .replicas = 2};
   Session owner = cluster.connect(ours.graph, {}, options);
   Session follower = cluster.connect(theirs.graph, {}, options);
   // The worker loses its routes to parameters once, and gets them again after a step has failed.

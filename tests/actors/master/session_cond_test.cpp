@@ -1,6 +1,5 @@
 // Branches in a session: which branch runs, the effects of the others, across devices and
 // processes; and gradients of branches.
-#include <doctest/doctest.h>
 
 #include <cmath>
 
@@ -9,7 +8,6 @@
 #include "troupe/ops.hpp"
 #include "troupe/ops/control_flow.hpp"
 #include "troupe/ops/parameters.hpp"
-#include "troupe/session.hpp"
 
 namespace troupe {
 namespace {
@@ -121,8 +119,7 @@ TEST_CASE("a branch that a constant does not choose does not run, with the passe
         two, {[&] { return std::vector{waits()}; }, [&] { return std::vector{waits()}; },
               [&] { return std::vector{seven + 2}; }})[0];
     Session session = Session::local(graph, {.threads = 1, .passes = passes});
-    RunOptions soon;
-    soon.timeout = std::chrono::seconds(10);
+    RunOptions soon{.timeout = std::chrono::seconds(10)};
     const std::vector<Tensor> got = session.run({y, z}, {}, soon);
     CHECK(got[0].item<double>() == 8);
     CHECK(got[1].item<double>() == 9);

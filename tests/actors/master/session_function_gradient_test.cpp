@@ -1,14 +1,11 @@
 // Gradients of function calls: against closed forms, central differences, and the same computation
 // without functions.
-#include <doctest/doctest.h>
 
 #include <cmath>
 
 #include "tests/support/engine/small_network.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/ops/control_flow.hpp"
-#include "troupe/session.hpp"
+#include "tests/support/within.hpp"
 
 namespace troupe {
 namespace {
@@ -42,10 +39,7 @@ struct Tree : SmallNetwork {
             return next(h({v[0], v[1] - 1})[0], h({v[0], v[1] - 2})[0]);
           })};
     });
-    {
-      const auto scope = graph.scope({.device = device});
-      loss = reduce_sum(h({h0, n})[0] * h0);
-    }
+    loss = within(graph.scope({.device = device}), [&] { return reduce_sum(h({h0, n})[0] * h0); });
     differentiate(loss);
   }
   Output next(const Output& before, const Output& earlier) {
@@ -144,12 +138,9 @@ TEST_CASE("gradients pass through calls in loops, and through functions that tak
     const Function slope = define_function(graph, "slope", {kNumber}, [&](const Values& v) {
       return gradients(power({v[0], whole(graph, 3)}), {v[0]});  // 3 x^2
     });
-    const Output looped =
-        while_loop([&](const Values& v) { return less(v[0], n); },
-                   [&](const Values& v) {
-                     return Values{v[0] + 1, power({v[1] * 0.5, whole(graph, 2)})[0]};
-                   },
-                   {whole(graph, 0), x}, {.recompute = recompute})[1];
+    const Output looped = counted_loop(n, {x}, {.recompute = recompute}, [&](const Values& v) {
+      return Values{power({v[1] * 0.5, whole(graph, 2)})[0]};
+    })[1];
     const Output steep = slope({slope({x})[0]})[0];  // 27 x^4
     const Output y = looped + steep;
     Session session = Session::local(graph, {.threads = 2});
@@ -172,11 +163,8 @@ TEST_CASE("a loop in the body of a function that calls itself has a gradient") {
     return Values{cond(
         less_equal(v[1], whole(graph, 0)), [&] { return v[0]; },
         [&] {
-          return while_loop([&](const Values& l) { return less(l[0], v[1]); },
-                            [&](const Values& l) {
-                              return Values{l[0] + 1, l[1] * v[0]};
-                            },
-                            {whole(graph, 0), f({v[0], v[1] - 1})[0]})[1];
+          return counted_loop(v[1], {f({v[0], v[1] - 1})[0]}, {},
+                              [&](const Values& l) { return Values{l[1] * v[0]}; })[1];
         })};
   });
   const Output y = f({x, n})[0];
@@ -240,11 +228,9 @@ TEST_CASE("the gradient of a function that calls itself draws the numbers that t
 TEST_CASE("a gradient inside a body through that function's own call is refused") {
   Graph graph;
   Function f = declare_function(graph, "f", {kNumber}, {kNumber});
-  const Refusal refusal = refusal_of(
-      [&] { f.define([&](const Values& v) { return gradients({f({v[0] * v[0]})[0]}, {v[0]}); }); });
-  CHECK(refusal.code == Errc::invalid_argument);
-  has(refusal.text, "gradients() inside the body of f");
-  has(refusal.text, "differentiate what the function returns instead");
+  check_invalid(
+      [&] { f.define([&](const Values& v) { return gradients({f({v[0] * v[0]})[0]}, {v[0]}); }); },
+      "gradients() inside the body of f", "differentiate what the function returns instead");
 }
 
 }  // namespace troupe

@@ -1,6 +1,5 @@
 // Functions in a session: the values of calls, their depth and how they are stopped. The tests of
 // gradients are in session_function_gradient_test.cpp.
-#include <doctest/doctest.h>
 
 #include <atomic>
 #include <chrono>
@@ -9,10 +8,9 @@
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/engine/recursion.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/ops/control_flow.hpp"
+#include "tests/support/within.hpp"
+#include "tests/support/threads.hpp"
 #include "troupe/ops/parameters.hpp"
-#include "troupe/session.hpp"
 #include "troupe/optimizer.hpp"
 
 namespace troupe {
@@ -106,11 +104,8 @@ TEST_CASE("a function is called in branches, in loops, by other functions, and w
       less(n, whole(graph, 3)), [&] { return squared_sum({two})[0]; },
       [&] { return squared_sum({three})[0]; });
   // The sum of the factorials below n.
-  const Values looped = while_loop([&](const Values& v) { return less(v[0], n); },
-                                   [&](const Values& v) {
-                                     return Values{v[0] + 1, v[1] + fact({v[0]})[0]};
-                                   },
-                                   {whole(graph, 0), whole(graph, 0)});
+  const Values looped = counted_loop(
+      n, {whole(graph, 0)}, {}, [&](const Values& v) { return Values{v[1] + fact({v[0]})[0]}; });
   Session session = Session::local(graph, {.threads = 2});
   Callable step = session.prepare({branched, looped[1], fact({fact({n})[0]})[0]}, {n, c});
   const std::vector<Tensor> small = step({count(2), number(3)});
@@ -181,12 +176,10 @@ TEST_CASE("calls without an end are refused with the function, the depth and the
     Callable step = session.prepare({y}, {n});
     CHECK(step({count(499)})[0].item<int64_t>() == 499 * 250);
     for (int again = 0; again < 2; ++again) {
-      const Refusal refusal = refusal_of([&] { step({count(501)}); });
-      CHECK(refusal.code == Errc::invalid_argument);
-      has(refusal.text, "more than 500 calls, one inside the other, of the Function node down");
-      has(refusal.text, "session_function_test.cpp:");
-      has(refusal.text, "raise FunctionOptions::depth_max");
-      has(refusal.text, "in down_1, 500 calls deep");
+      check_invalid([&] { step({count(501)}); },
+                    "more than 500 calls, one inside the other, of the Function node down",
+                    "session_function_test.cpp:", "raise FunctionOptions::depth_max",
+                    "in down_1, 500 calls deep");
       CHECK(step({count(3)})[0].item<int64_t>() == 6);
     }
   }
@@ -238,11 +231,8 @@ TEST_CASE("a call stands where it is called, on another device or in another pro
   Graph graph;
   const Output n = placeholder(graph, DType::i64, {}, "n");
   const Function fib = make_fib(graph);
-  Output y;
-  {
-    const auto scope = graph.scope({.device = "/job:worker/task:1"});
-    y = fib({n})[0];
-  }
+  const Output y =
+      within(graph.scope({.device = "/job:worker/task:1"}), [&] { return fib({n})[0]; });
   Session session = cluster.connect(graph);
   check(session, y, n);
 }
@@ -253,16 +243,13 @@ TEST_CASE("several threads call one function at once") {
   const Output y = make_fib(graph)({n})[0];
   Session session = Session::local(graph, {.threads = 2});
   const Callable step = session.prepare({y}, {n});
-  std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] {
-      for (int64_t i = 0; i < 50; ++i) {
-        const int64_t k = (i + t) % 12;
-        if (step({count(k)})[0].item<int64_t>() != fib_of(k)) ++wrong;
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
+  on_threads(4, [&](int t) {
+    for (int64_t i = 0; i < 50; ++i) {
+      const int64_t k = (i + t) % 12;
+      if (step({count(k)})[0].item<int64_t>() != fib_of(k)) ++wrong;
+    }
+  });
   CHECK(wrong == 0);
 }
 
@@ -283,10 +270,9 @@ TEST_CASE("a body waits for what is outside, and stops waiting when the step is 
   Callable step = session.prepare({sum({n})[0]}, {n});
   for (int64_t k : {3, 4, 5}) add_one({count(k)});
   CHECK(step({count(3)})[0].item<int64_t>() == 12);
-  const Refusal late =
-      refusal_of([&] { step({count(2)}, {.timeout = std::chrono::milliseconds(50)}); });
-  CHECK(late.code == Errc::timeout);
-  has(late.text, "Dequeue");
+  check_error(
+      Errc::timeout, [&] { step({count(2)}, {.timeout = std::chrono::milliseconds(50)}); },
+      "Dequeue");
   for (int64_t k : {1, 2}) add_one({count(k)});
   CHECK(step({count(2)})[0].item<int64_t>() == 3);
 }
@@ -303,10 +289,7 @@ TEST_CASE("what fails in a body is told with the node, the function and the dept
   });
   Session session = Session::local(graph, {.threads = 2});
   Callable step = session.prepare({look({n})[0]}, {n});
-  const Refusal refusal = refusal_of([&] { step({count(2)}); });
-  CHECK(refusal.code == Errc::invalid_argument);
-  has(refusal.text, "Gather");
-  has(refusal.text, "in look_1, 4 calls deep");
+  check_invalid([&] { step({count(2)}); }, "Gather", "in look_1, 4 calls deep");
 }
 
 TEST_CASE("a result that is not what was declared ends the step with the call's name") {
@@ -322,9 +305,11 @@ TEST_CASE("a result that is not what was declared ends the step with the call's 
   Session session = Session::local(graph, {.threads = 1});
   Callable step = session.prepare({last({x})[0]}, {x});
   CHECK(step({Tensor::of<double>({1, 1}, {2})})[0].data<double>()[1] == -1);
-  const Refusal refusal = refusal_of([&] { step({Tensor::of<double>({1, 1, 1}, {3})}); });
-  CHECK(refusal.code == Errc::invalid_argument);
-  has(refusal.text, "gave back f64[3] as result 0, which was declared as f64[2]");
+  check_invalid(
+      [&] {
+        step({Tensor::of<double>({1, 1, 1}, {3})});
+      },
+      "gave back f64[3] as result 0, which was declared as f64[2]");
 }
 
 TEST_CASE("a graph with functions runs after it was written down, and can be added to") {

@@ -1,13 +1,6 @@
 // Gradients of loops: against central differences, and against the same loop unrolled.
-#include <doctest/doctest.h>
-
-#include <functional>
-
 #include "tests/support/engine/small_network.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/ops/control_flow.hpp"
-#include "troupe/session.hpp"
 
 namespace troupe {
 namespace {

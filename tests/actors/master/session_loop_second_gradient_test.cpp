@@ -1,6 +1,5 @@
 // Gradients of gradients of loops, and their gradients: against central differences of the
 // gradients, and against the same loop unrolled.
-#include <doctest/doctest.h>
 
 #include <cmath>
 #include <functional>
@@ -8,9 +7,6 @@
 #include "tests/support/central_differences.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/engine/recursion.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/ops/control_flow.hpp"
-#include "troupe/session.hpp"
 
 namespace troupe {
 namespace {
@@ -137,11 +133,8 @@ TEST_CASE("a third derivative of a loop is right") {
   Graph graph;
   const Output x = placeholder(graph, DType::f64, {}, "x");
   const Output n = placeholder(graph, DType::i64, {}, "n");
-  const Output y = while_loop([&](const Values& v) { return less(v[0], n); },
-                              [&](const Values& v) {
-                                return Values{v[0] + 1, v[1] * x};
-                              },
-                              {whole(graph, 0), sin(x)})[1];  // sin(x) x^n
+  const Output y = counted_loop(
+      n, {sin(x)}, {}, [&](const Values& v) { return Values{v[1] * x}; })[1];  // sin(x) x^n
   const Output d1 = gradients({y}, {x})[0], d2 = gradients({d1}, {x})[0],
                d3 = gradients({d2}, {x})[0];
   Session session = Session::local(graph, {.threads = 1});
@@ -162,11 +155,9 @@ TEST_CASE("second derivatives pass through conds in loops, loops in loops, and l
     Slopes loop([&](Slopes& s) {
       const Output x = s.x({}), c = s.x({});
       const auto inner = [&](const Values& v) {
-        return while_loop([&](const Values& w) { return less(w[0], v[0]); },
-                          [&](const Values& w) {
-                            return Values{w[0] + 1, sin(w[1] * c) + w[1] * w[1] / 4};
-                          },
-                          {whole(s.graph, 0), v[1]}, options)[1];
+        return counted_loop(v[0], {v[1]}, options, [&](const Values& w) {
+          return Values{sin(w[1] * c) + w[1] * w[1] / 4};
+        })[1];
       };
       return cond(
           greater(s.n, whole(s.graph, 0)),
@@ -216,11 +207,9 @@ TEST_CASE("second derivatives of a scan agree with central differences") {
 TEST_CASE("dropout in a loop has the same masks in second derivatives") {
   Slopes loop([&](Slopes& s) {
     const Output x = s.x({1, 6}), w = s.x({6, 6});
-    return reduce_sum(while_loop([&](const Values& v) { return less(v[0], s.n); },
-                                 [&](const Values& v) {
-                                   return Values{v[0] + 1, dropout(tanh(matmul(v[1], w)), 0.3, 5)};
-                                 },
-                                 {whole(s.graph, 0), x})[1]);
+    return reduce_sum(counted_loop(s.n, {x}, {}, [&](const Values& v) {
+      return Values{dropout(tanh(matmul(v[1], w)), 0.3, 5)};
+    })[1]);
   });
   std::vector<double> w;
   for (int i = 0; i < 36; ++i) w.push_back(0.3 * (i % 5) - 0.5);
@@ -237,18 +226,16 @@ TEST_CASE("a loop that descends by the gradient of a loop has a gradient") {
     const Output x0 = placeholder(graph, DType::f64, {}, "x0");
     const Output rate = placeholder(graph, DType::f64, {}, "rate");
     const WhileOptions options{.recompute = recompute};
-    const Output end = while_loop(
-        [&](const Values& v) { return less(v[0], n); },
-        [&](const Values& v) {
-          const Output x = identity(v[1]);
-          const Output loss = while_loop([&](const Values& w) { return less(w[0], v[0] + 2); },
-                                         [&](const Values& w) {
-                                           return Values{w[0] + 1, sin(w[1]) + w[1] * x / 3};
-                                         },
-                                         {whole(graph, 0), x}, options)[1];
-          return Values{v[0] + 1, v[1] - gradients({loss}, {x})[0] * rate};
-        },
-        {whole(graph, 0), x0}, options)[1];
+    const Output end =
+        while_loop([&](const Values& v) { return less(v[0], n); },
+                   [&](const Values& v) {
+                     const Output x = identity(v[1]);
+                     const Output loss = counted_loop(v[0] + 2, {x}, options, [&](const Values& w) {
+                       return Values{sin(w[1]) + w[1] * x / 3};
+                     })[1];
+                     return Values{v[0] + 1, v[1] - gradients({loss}, {x})[0] * rate};
+                   },
+                   {whole(graph, 0), x0}, options)[1];
     const Values d = gradients({end}, {x0, rate});
     Session session = Session::local(graph, {.threads = 1});
     const auto run = [&](const Output& fetch, const std::vector<Tensor>& at, int64_t trips) {
@@ -268,11 +255,8 @@ TEST_CASE("second derivatives pass through loops in functions, copied and recurs
       const Output x = s.x({}), c = s.x({});
       Function f = declare_function(s.graph, "f", {kNumber, kCount}, {kNumber});
       f.define([&](const Values& v) {
-        const Output y = while_loop([&](const Values& w) { return less(w[0], v[1]); },
-                                    [&](const Values& w) {
-                                      return Values{w[0] + 1, sin(w[1] * c) + w[1]};
-                                    },
-                                    {whole(s.graph, 0), v[0]})[1];
+        const Output y = counted_loop(
+            v[1], {v[0]}, {}, [&](const Values& w) { return Values{sin(w[1] * c) + w[1]}; })[1];
         if (!recursive) return Values{y};
         return Values{cond(
             less_equal(v[1], whole(s.graph, 1)), [&] { return y; },
@@ -292,11 +276,8 @@ TEST_CASE("a function whose body takes the gradient of a loop is called with oth
   const Function f =
       define_function(graph, "f", {{DType::f64, Shape{-1}}, kCount}, [&](const Values& v) {
         const Output x = identity(v[0]);
-        const Output y = while_loop([&](const Values& w) { return less(w[0], v[1]); },
-                                    [&](const Values& w) {
-                                      return Values{w[0] + 1, w[1] * x};
-                                    },
-                                    {whole(graph, 0), x})[1];
+        const Output y =
+            counted_loop(v[1], {x}, {}, [&](const Values& w) { return Values{w[1] * x}; })[1];
         return Values{gradients({y}, {x})[0]};  // of x^(n + 1)
       });
   const Output x = placeholder(graph, DType::f64, {3}, "x");

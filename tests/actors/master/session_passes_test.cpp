@@ -1,6 +1,5 @@
 // The effect of passes on a program: fewer nodes, and nothing else. Values, weights and names are
 // those of the original graph, locally and on a cluster.
-#include <doctest/doctest.h>
 
 #include <algorithm>
 

@@ -1,8 +1,6 @@
 // Random numbers in loops and functions: different in each iteration and call, equal in every run,
 // and in a gradient equal to those of the forward pass.
-#include <doctest/doctest.h>
 
-#include <functional>
 #include <set>
 
 #include "ops/random/philox.hpp"
@@ -10,9 +8,6 @@
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/engine/recursion.hpp"
 #include "troupe/op.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/ops/control_flow.hpp"
-#include "troupe/session.hpp"
 
 namespace troupe {
 namespace {
@@ -209,21 +204,18 @@ TEST_CASE("a gradient draws the masks that dropout had in each iteration") {
         const Output x = placeholder(graph, DType::f64, {64}, "x");
         const WhileOptions options{.recompute = recompute};
         // Linear in x, so each element of y is its slope times that element of x, here 1.
-        const Output y =
-            while_loop([&](const Values& v) { return less(v[0], whole(graph, 3)); },
-                       [&](const Values& v) {
-                         const auto there = graph.scope({.device = std::string(device)});
-                         const auto again = graph.scope({.name = "s", .recompute = scope});
-                         const Output once = dropout(v[1], 0.2, 3);
-                         const Output twice = while_loop(
-                             [&](const Values& w) { return less(w[0], v[0]); },
-                             [&](const Values& w) {
-                               return Values{w[0] + 1, dropout(w[1], 0.1, 5) * draw(graph)};
-                             },
-                             {whole(graph, 0), once}, options)[1];
-                         return Values{v[0] + 1, twice};
-                       },
-                       {whole(graph, 0), x}, options)[1];
+        const Output y = while_loop(
+            [&](const Values& v) { return less(v[0], whole(graph, 3)); },
+            [&](const Values& v) {
+              const auto there = graph.scope({.device = std::string(device)});
+              const auto again = graph.scope({.name = "s", .recompute = scope});
+              const Output once = dropout(v[1], 0.2, 3);
+              const Output twice = counted_loop(v[0], {once}, options, [&](const Values& w) {
+                return Values{dropout(w[1], 0.1, 5) * draw(graph)};
+              })[1];
+              return Values{v[0] + 1, twice};
+            },
+            {whole(graph, 0), x}, options)[1];
         const Output dx = gradients({y}, {x})[0];
         Session session = Session::local(graph, {.threads = 2, .cpu_devices = 2});
         const std::vector<Tensor> got = session.run({y, dx}, {{x, ones(64)}});

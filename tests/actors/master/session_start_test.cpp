@@ -1,18 +1,13 @@
 // Callable::start(): calls that run while the caller goes on.
-#include <doctest/doctest.h>
-
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <stdexcept>
-#include <string>
 #include <thread>
 
+#include "tests/support/engine/own_op.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/custom_op.hpp"
-#include "troupe/session.hpp"
 
 namespace troupe {
 namespace {
@@ -21,19 +16,10 @@ std::thread::id fired_by;  // the thread of the last Caller
 
 // The project's ops, and Caller, which records the thread that runs it.
 std::shared_ptr<const Registry> with_caller() {
-  auto registry = std::make_shared<Registry>();
-  for (const Op* op : builtin_ops()->all()) registry->add(*op);
-  registry->add(
-      {.name = "Caller",
-       .inputs = {"x"},
-       .outputs = {"y"},
-       .infer_shapes = [](const InferContext& ctx) { return std::vector<Shape>{ctx.input(0)}; },
-       .no_gradient = "nobody asks",
-       .kernels = {{DeviceKind::cpu, DType::f32, [](KernelContext& c) {
-                      fired_by = std::this_thread::get_id();
-                      c.set_output(0, c.input(0));
-                    }}}});
-  return registry;
+  return ops_with({own_op("Caller", {DeviceKind::cpu, DType::f32, [](KernelContext& c) {
+                                       fired_by = std::this_thread::get_id();
+                                       c.set_output(0, c.input(0));
+                                     }})});
 }
 
 struct Started {
@@ -77,8 +63,7 @@ TEST_CASE_FIXTURE(Started, "a callback that throws ends no thread, and is told")
 TEST_CASE_FIXTURE(Started, "a timeout may be any time, up to for ever") {
   const auto all_works = [&](Session& session) {
     const Callable call = session.prepare({y}, {x});
-    RunOptions patient;
-    patient.timeout = std::chrono::milliseconds::max();
+    RunOptions patient{.timeout = std::chrono::milliseconds::max()};
     CHECK(same_bits(call({value}, patient).at(0), value));
     std::promise<RunResult> told;
     call.start({value}, patient, [&](RunResult result) { told.set_value(std::move(result)); });
@@ -89,27 +74,20 @@ TEST_CASE_FIXTURE(Started, "a timeout may be any time, up to for ever") {
     all_works(session);
   }
   SUBCASE("on a cluster, where a step is looked at several times") {
-    const auto ops =
-        ops_with({{.name = "Long",
-                   .inputs = {"x"},
-                   .outputs = {"y"},
-                   .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
-                   .no_gradient = "it passes time",
-                   .kernels = {{DeviceKind::cpu, DType::f32, [](KernelContext& ctx) {
-                                  using Clock = std::chrono::steady_clock;
-                                  const auto end = Clock::now() + std::chrono::milliseconds(200);
-                                  while (Clock::now() < end) {
-                                  }
-                                  ctx.set_output(0, ctx.input(0));
-                                }}}}});
+    const auto ops = ops_with({own_op("Long", {DeviceKind::cpu, DType::f32, [](KernelContext& ctx) {
+                                                 using Clock = std::chrono::steady_clock;
+                                                 const auto end =
+                                                     Clock::now() + std::chrono::milliseconds(200);
+                                                 while (Clock::now() < end) {
+                                                 }
+                                                 ctx.set_output(0, ctx.input(0));
+                                               }})});
     LocalCluster cluster({"/job:worker/task:0"}, 1, ops);
-    ConnectOptions options;
-    options.timeout = std::chrono::milliseconds::max();
+    ConnectOptions options{.timeout = std::chrono::milliseconds::max()};
     Graph plain(ops);
     const Output z = plain.add({.op = "Long", .inputs = {fill(plain, {2}, 3.0, DType::f32)}});
     Session session = cluster.connect(plain, {}, options);
-    RunOptions patient;
-    patient.timeout = std::chrono::milliseconds::max();
+    RunOptions patient{.timeout = std::chrono::milliseconds::max()};
     CHECK(session.run({z}, {}, patient).at(0).data<float>()[1] == 3);
   }
 }
@@ -127,8 +105,7 @@ TEST_CASE_FIXTURE(Started,
   refused({.shadow_devices = -3}, "shadow_devices is -3; wants 0 to 1024");
   refused({.parameter_shards = -2},
           "parameter_shards is -2; wants 0 (one per task that holds any) to 65536");
-  ConnectOptions connect;
-  connect.replicas = -1;
+  ConnectOptions connect{.replicas = -1};
   CHECK(refusal_of([&] { Session::connect(graph, "127.0.0.1:1", connect); }).text ==
         "ConnectOptions::replicas is -1; wants 0 (those in the graph) to 65536");
   connect.replicas = 0;

@@ -1,16 +1,10 @@
 // A Session as a program sees it: results, mistakes, cancelling, closing. Everything runs in this
 // process.
-#include <doctest/doctest.h>
 
 #include <atomic>
-#include <thread>
 
-#include "actors/master/session_state.hpp"
 #include "tests/support/engine/half_step.hpp"
-#include "tests/support/refusal.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/session.hpp"
-#include "troupe/optimizer.hpp"
+#include "tests/support/threads.hpp"
 #include "troupe/training.hpp"
 
 using namespace troupe;
@@ -30,15 +24,12 @@ TEST_CASE("a session runs what is fetched, from several threads at once") {
   Session session = Session::local(g, {.threads = 2});
   Callable step = session.prepare({y}, {x});
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 500; ++i) {
-        const float v = static_cast<float>(t * 1000 + i);
-        if (step({vector({v})})[0].item<float>() != 2 * v + 1) ++wrong;
-      }
-    });
-  for (auto& t : threads) t.join();
+  on_threads(4, [&](int t) {
+    for (int i = 0; i < 500; ++i) {
+      const float v = static_cast<float>(t * 1000 + i);
+      if (step({vector({v})})[0].item<float>() != 2 * v + 1) ++wrong;
+    }
+  });
   CHECK(wrong == 0);
 }
 
@@ -89,11 +80,10 @@ TEST_CASE("what is not fed is named, with what to feed, and so is a wrong number
   Output x = placeholder(g, DType::f32, {-1, 3}, "x");
   Output y = identity(x);
   Session session = Session::local(g);
-  const Refusal unfed = refusal_of([&] { session.run({y}); });
-  CHECK(unfed.code == Errc::invalid_argument);
-  has(unfed.text, detail::concat("Placeholder node x made at ", __FILE__, ":", line,
-                                 ": was not fed; pass a f32[-1, 3] "));
-  has(unfed.text, "tensor for it in the feeds of the run");
+  check_invalid([&] { session.run({y}); },
+                detail::concat("Placeholder node x made at ", __FILE__, ":", line,
+                               ": was not fed; pass a f32[-1, 3] "),
+                "tensor for it in the feeds of the run");
   const Callable step = session.prepare({y}, {x});
   const Refusal none = refusal_of([&] { step(); });
   CHECK(none.code == Errc::invalid_argument);
@@ -188,9 +178,7 @@ TEST_CASE(
                      }});
     }
     Session session = Session::local(g, {.threads = 2});
-    TrainOptions options;
-    options.rule = rule;
-    options.steps = 30;
+    TrainOptions options{.rule = rule, .steps = 30};
     const TrainResult result = train(session, all, options);
     CHECK(result.steps == 30);
     return parameter_values(session).at("w").item<double>();
@@ -207,8 +195,7 @@ TEST_CASE("a loss that is not finite ends the training with the step's name") {
   Output loss = reduce_sum(log(w * -1.0));
   Output update = minimize(loss, sgd(0.1));
   Session session = Session::local(g);
-  TrainOptions options;
-  options.steps = 3;
+  TrainOptions options{.steps = 3};
   const Refusal end = refusal_of([&] { train(session, {{0, loss, update}}, options); });
   CHECK(end.code == Errc::bad_data);
   has(end.text, "step 0 of replica 0: the loss is ");  // nan, or -nan

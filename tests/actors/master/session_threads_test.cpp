@@ -1,6 +1,5 @@
 // The threads of a session: any number of callers at once, also before the first prepare(); and a
 // small local graph on the caller's own thread.
-#include <doctest/doctest.h>
 
 #include <atomic>
 #include <future>
@@ -11,6 +10,8 @@
 
 #include "actors/master/session_state.hpp"
 #include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/within.hpp"
+#include "tests/support/threads.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -26,22 +27,19 @@ Tensor scalar(int v) { return Tensor::of<float>({static_cast<float>(v)}, {1}); }
 int wrong_results(Session& session, const Output& x, const Output& y) {
   std::atomic<int> wrong{0};
   std::latch begin(kThreads);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t)
-    threads.emplace_back([&, t] {
-      begin.arrive_and_wait();
-      for (int i = 0; i < kCalls; ++i) {
-        const int v = t * 1000 + i;
-        try {
-          const Tensor got = session.run({y}, {{x, scalar(v)}}).at(0);
-          if (got.item<float>() != static_cast<float>(2 * v + 1)) ++wrong;
-        } catch (const Error& e) {
-          MESSAGE(e.what());
-          ++wrong;
-        }
+  on_threads(kThreads, [&](int t) {
+    begin.arrive_and_wait();
+    for (int i = 0; i < kCalls; ++i) {
+      const int v = t * 1000 + i;
+      try {
+        const Tensor got = session.run({y}, {{x, scalar(v)}}).at(0);
+        if (got.item<float>() != static_cast<float>(2 * v + 1)) ++wrong;
+      } catch (const Error& e) {
+        MESSAGE(e.what());
+        ++wrong;
       }
-    });
-  for (auto& t : threads) t.join();
+    }
+  });
   return wrong;
 }
 
@@ -79,15 +77,9 @@ TEST_CASE("the same on a cluster, with a step in three processes") {
   for (int round = 0; round < 5; ++round) {
     Graph g;
     const Output x = placeholder(g, DType::f32, {1}, "x");
-    Output y;
-    {
-      const auto scope = g.scope({.device = "/job:worker/task:0"});
-      y = far(x) * 2.0;
-    }
-    {
-      const auto scope = g.scope({.device = "/job:worker/task:1"});
-      y = y + 1.0;
-    }
+    const Output twice =
+        within(g.scope({.device = "/job:worker/task:0"}), [&] { return far(x) * 2.0; });
+    const Output y = within(g.scope({.device = "/job:worker/task:1"}), [&] { return twice + 1.0; });
     Session session = cluster.connect(g);
     CHECK(wrong_results(session, x, y) == 0);
     check_prepared_once(session);

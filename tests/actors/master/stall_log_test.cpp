@@ -1,13 +1,10 @@
 // The log line of a long run that names the waiting process and the missing one.
-#include <doctest/doctest.h>
-
 #include <condition_variable>
 #include <future>
 #include <mutex>
 #include <set>
 
 #include "tests/support/engine/half_step.hpp"
-#include "tests/support/refusal.hpp"
 
 namespace troupe {
 namespace {
@@ -39,8 +36,7 @@ TEST_CASE("a run that waits for 5 s is said to, once, with its nodes and what th
           doctest::test_suite("slow")) {
   HalfStep half;
   Stalls stalls;
-  ProcessOptions options;
-  options.threads = 2;
+  ProcessOptions options{.threads = 2};
   options.log = [&](LogLevel level, const std::string& line) {
     if (level == LogLevel::warn) stalls.take(line);
   };

@@ -1,14 +1,7 @@
 // Traces: the events of steps, and how the clocks of several hosts are aligned.
-#include <doctest/doctest.h>
-
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-
+#include "tests/support/engine/own_op.hpp"
 #include "tests/support/engine/executor_graphs.hpp"
 #include "actors/observe/json.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -29,11 +22,9 @@ std::vector<std::string> names(const std::string& trace, const std::string& cate
 TEST_CASE("a traced step leaves a bar for each kernel, for what it waited for, sent and received") {
   ExecutorRig rig;
   const Output x = rig.input();
-  Output there;
-  {
-    const auto scope = rig.on(ExecutorRig::kOther);
-    there = rig.op("AddOne", {rig.op("Later", {x}, "pull")}, "inc");
-  }
+  const Output there = within(rig.on(ExecutorRig::kOther), [&] {
+    return rig.op("AddOne", {rig.op("Later", {x}, "pull")}, "inc");
+  });
   rig.build({rig.op("AddOne", {there}, "last")}, {x});
   rig.tracer.start();
   ExecutorRig::Run step(rig, 77, {ints({1, 2})});
@@ -97,13 +88,7 @@ struct Pair {
 }  // namespace
 
 TEST_CASE("what other lanes do of a kernel, and what is copied from a device, has bars as well") {
-  Graph g(
-      ops_with({{.name = "Pair",
-                 .inputs = {"x"},
-                 .outputs = {"y"},
-                 .infer_shapes = [](const InferContext& ctx) { return std::vector{ctx.input(0)}; },
-                 .no_gradient = "it passes its input on",
-                 .kernels = {{DeviceKind::cpu, DType::none, Pair::kernel}}}}));
+  Graph g(ops_with({own_op("Pair", {.run = Pair::kernel})}));
   const Output x = placeholder(g, DType::f32, {3}, "x");
   const Output pair = g.add({.op = "Pair", .inputs = {x}, .name = "pair"});
   const auto there = g.scope({.device = "/device:shadow:0"});

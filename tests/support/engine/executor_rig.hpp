@@ -25,6 +25,7 @@
 #include "placement/partition.hpp"
 #include "tests/support/engine/engine_ops.hpp"
 #include "tests/support/evaluate.hpp"
+#include "tests/support/within.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -128,11 +129,10 @@ class ExecutorRig {
     for (int32_t id : prune(graph, fetches, feeds))
       device_of[id] = graph.node(id).device.empty() ? kClient : graph.node(id).device;
     for (Partition& part : partition(graph, fetches, feeds, device_of, kClient)) {
-      ExecutorHost host;
-      host.system = &system();
-      host.device = &device(part.device);
-      host.tracer = &tracer;
-      host.lanes = machine_.lanes();
+      ExecutorHost host{.system = &system(),
+                        .device = &device(part.device),
+                        .tracer = &tracer,
+                        .lanes = machine_.lanes()};
       host.edge_memory = [this](const Edge& edge) { return device(edge.destination).staging(); };
       host.warn = [this](const std::string& line) { notices_.warn(line); };
       host.replaced = [this](const caf::strong_actor_ptr& actor) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 #include "actors/cluster/process.hpp"
 #include "troupe/session.hpp"
 
@@ -53,14 +55,10 @@ class LocalCluster {
   };
 
   std::string start(size_t n, const std::string& listen) {
-    ClusterOptions cluster;
-    cluster.listen = listen;
+    ClusterOptions cluster{.listen = listen};
     for (const std::string& address : addresses_)
       if (address != listen) cluster.seeds.push_back(address);
-    ProcessOptions options;
-    options.threads = threads_;
-    options.ops = ops_;
-    options.cuda = false;
+    ProcessOptions options{.threads = threads_, .cuda = false, .ops = ops_};
     Node& node = *nodes_.at(n);
     node.process =
         std::make_unique<Process>(tasks_.at(n), Process::draw_incarnation(), options, cluster);
