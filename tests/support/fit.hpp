@@ -32,6 +32,19 @@ struct Fit {
   std::vector<Tower> all;
 };
 
+// The same with a session of its own in this process.
+struct LocalFit : Fit {
+  explicit LocalFit(const Optimizer& optimizer = sgd(0.01), int towers = 2)
+      : Fit(optimizer, towers) {}
+  TrainResult train(const TrainOptions& options) { return troupe::train(session, all, options); }
+  Session session = Session::local(graph, {.threads = 2});
+};
+
+// The result of training a new Fit in this process.
+inline TrainResult trained(const TrainOptions& options, const Optimizer& optimizer = sgd(0.01)) {
+  return LocalFit(optimizer).train(options);
+}
+
 class Folder {
  public:
   explicit Folder(const std::string& name) : path_(binary_dir() + "/test-" + name) {
@@ -50,11 +63,7 @@ class Folder {
   std::string path_;
 };
 
-inline TrainOptions steps(int64_t n) {
-  TrainOptions options;
-  options.steps = n;
-  return options;
-}
+inline TrainOptions steps(int64_t n) { return {.steps = n}; }
 
 struct Stranger {  // no std::exception
   int number;

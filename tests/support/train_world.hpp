@@ -17,12 +17,11 @@ using Millis = TrainLoop::Millis;
 
 inline TrainLoop::Plan plan_of(std::vector<int64_t> replicas, int64_t steps, int64_t every = 0,
                                bool checkpoints = true) {
-  TrainLoop::Plan plan;
-  plan.replicas = std::move(replicas);
-  plan.steps = steps;
-  plan.checkpoint_every = every;
-  plan.checkpoints = checkpoints;
-  plan.patience = Millis(10'000);
+  TrainLoop::Plan plan{.replicas = std::move(replicas),
+                       .steps = steps,
+                       .checkpoint_every = every,
+                       .checkpoints = checkpoints,
+                       .patience = Millis(10'000)};
   return plan;
 }
 

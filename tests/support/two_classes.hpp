@@ -42,12 +42,11 @@ struct TwoClasses {
                   .batch_size = 17};
   }
   FitOptions options(int64_t epochs) const {
-    FitOptions out;
-    out.epochs = epochs;
-    out.batch_size = 10;
-    out.seed = 5;
-    out.validation = held_out;
-    out.evaluation = evaluation;
+    FitOptions out{.epochs = epochs,
+                   .batch_size = 10,
+                   .seed = 5,
+                   .validation = held_out,
+                   .evaluation = evaluation};
     return out;
   }
 

@@ -138,12 +138,8 @@ class SimCluster {
     peer.back_at = TimePoint::max();
     ++peer.incarnation;
     peer.host = &net_.add(detail::concat(peer.task, "#", peer.incarnation));
-    ProcessOptions options;
-    options.threads = 1;
-    options.cuda = false;
-    options.ops = builtin_ops();
-    troupe::ClusterOptions cluster;
-    cluster.listen = address(peer.index);
+    ProcessOptions options{.threads = 1, .cuda = false, .ops = builtin_ops()};
+    troupe::ClusterOptions cluster{.listen = address(peer.index)};
     for (int i = 0; i < kPs + kWorkers; ++i)
       if (i != peer.index) cluster.seeds.push_back(address(i));
     ProcessSeams seams = seams_of(*peer.host);

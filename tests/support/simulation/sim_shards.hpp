@@ -210,11 +210,10 @@ class ShardWorld {
   }
 
   void create(size_t m, uint64_t epoch) {
-    Shard::Spec spec;
-    spec.epoch = epoch;
-    spec.rule = o_.rule;
-    spec.replicas = replicas_at(o_.replicas, 0);
-    spec.slices = shards_[m].slices;
+    Shard::Spec spec{.epoch = epoch,
+                     .rule = o_.rule,
+                     .replicas = replicas_at(o_.replicas, 0),
+                     .slices = shards_[m].slices};
     shards_[m].shard = std::make_unique<Shard>(std::move(spec));
     shards_[m].shard->set_applied_log([this](const Shard::Applied& a) { applied(a); });
   }

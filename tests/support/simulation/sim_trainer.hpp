@@ -221,8 +221,7 @@ class SimTrainer final : public TrainProgram {
     });
   }
   void make_driver() {
-    CheckpointRequest checkpoints;
-    checkpoints.rule = world_.options.rule;
+    CheckpointRequest checkpoints{.rule = world_.options.rule};
     for (const auto& [replica, tower] : model_.towers) checkpoints.replicas.push_back(replica);
     if (world_.options.checkpoint_every > 0) checkpoints.directory = kFolder;
     driver_.emplace(
@@ -241,10 +240,9 @@ class SimTrainer final : public TrainProgram {
     }
     if (code != Errc::ok) throw Violation{"I16", "no start: " + text};
     phase_ = Phase::training;
-    TrainLoop::Plan plan;
-    plan.steps = world_.options.steps;
-    plan.checkpoint_every = world_.options.checkpoint_every;
-    plan.pause_every = world_.options.pause_every;
+    TrainLoop::Plan plan{.steps = world_.options.steps,
+                         .checkpoint_every = world_.options.checkpoint_every,
+                         .pause_every = world_.options.pause_every};
     driver_->begin(plan, std::nullopt);
     return {};
   }
@@ -290,9 +288,7 @@ class SimTrainer final : public TrainProgram {
     laws_.begins(replica, step, driver_->newest());
     world_.begins(step);
     const auto& cancel = driver_->cancellation();
-    RunOptions run;
-    run.step = step;
-    run.cancel = cancel.get();
+    RunOptions run{.step = step, .cancel = cancel.get()};
     ++open_steps_;
     const auto report = [this, replica, step, keep = cancel](RunResult result) {
       events_.push_back([this, replica, step, result = std::move(result)] {

@@ -1,6 +1,4 @@
 // Checkpoints with valid hashes and with counts that no training produces.
-#include <doctest/doctest.h>
-
 #include <functional>
 
 #include "tests/support/fit.hpp"
@@ -12,8 +10,7 @@ namespace {
 // Trains a little, and writes the checkpoint, edited by `change`, as a newer one.
 void forge(const std::string& dir, const std::function<void(SliceState&)>& change) {
   Fit fit(adam());
-  TrainOptions options = steps(4);
-  options.checkpoint_dir = dir;
+  TrainOptions options{.steps = 4, .checkpoint_dir = dir};
   Session session = Session::local(fit.graph);
   train(session, fit.all, options);
   std::vector<std::string> warnings;
@@ -33,9 +30,7 @@ void forge(const std::string& dir, const std::function<void(SliceState&)>& chang
 // The refusal of a training that resumes from `dir`.
 Refusal resumed(const std::string& dir) {
   Fit fit(adam());
-  TrainOptions options = steps(8);
-  options.checkpoint_dir = dir;
-  options.resume = true;
+  TrainOptions options{.steps = 8, .checkpoint_dir = dir, .resume = true};
   Session session = Session::local(fit.graph);
   return refusal_of([&] { train(session, fit.all, options); });
 }

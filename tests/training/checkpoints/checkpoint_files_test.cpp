@@ -3,9 +3,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include <doctest/doctest.h>
-
-#include <filesystem>
 #include <mutex>
 #include <set>
 
@@ -21,14 +18,12 @@ using Names = std::vector<std::string>;
 
 // Writes a checkpoint of one parameter on two shards; its values are the step.
 void write(Disk& disk, const std::string& dir, int64_t step) {
-  Manifest m;
-  m.generation = next_generation(disk, dir);
+  Manifest m{.generation = next_generation(disk, dir)};
   remove_leftovers(disk, dir);
   m.step = step;
   m.parameters = {{"w", DType::f32, {4}}};
   for (int32_t i = 0; i < 2; ++i) {
-    ShardImage image;
-    image.step = step;
+    ShardImage image{.step = step};
     const Slice slice{
         .parameter = "w", .dtype = DType::f32, .shape = {4}, .offset = 2 * i, .size = 2};
     const auto value = static_cast<float>(step);
@@ -221,10 +216,8 @@ TEST_CASE("what cannot be removed is named, and older checkpoints go all the sam
 TEST_CASE("a folder in which something cannot be removed is said once, and training goes on") {
   Folder folder("said-once");
   Fit fit;
-  TrainOptions options = steps(8);
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 1;
-  options.checkpoint_keep = 2;
+  TrainOptions options{
+      .steps = 8, .checkpoint_dir = folder.path(), .checkpoint_every = 1, .checkpoint_keep = 2};
   options.on_progress = [&](const TrainProgress&) {
     std::filesystem::create_directories(folder.path() + "/000000-step0.manifest.json");
   };
@@ -252,9 +245,7 @@ TEST_CASE("a checkpoint that one of two shards cannot write leaves nothing of th
   const Output loss = reduce_sum(large) * small;
   const Tower tower{0, loss, minimize(loss, sgd(1e-6)), {}, {}};
   Folder folder("one-shard-of-two");
-  TrainOptions options = steps(6);
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 2;
+  TrainOptions options{.steps = 6, .checkpoint_dir = folder.path(), .checkpoint_every = 2};
   std::optional<FileLimit> limit(std::in_place, 40'000);
   Names warnings;
   std::vector<Names> left;

@@ -1,13 +1,10 @@
 // The text of optimizers in a checkpoint: all their settings; in its first form only their kinds.
 #include <doctest/doctest.h>
 
-#include <string>
-
 #include "tests/support/optimizers.hpp"
 #include "tests/support/simulation/sim_disk.hpp"
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/digest.hpp"
-#include "training/rules/optimizer.hpp"
 
 namespace troupe {
 namespace {
@@ -30,12 +27,8 @@ Manifest save(Disk& disk, const Optimizer& optimizer) {
   for (const std::string& name : optimizer_accumulators(optimizer))
     s.optimizer_accumulators.emplace_back(
         name, Tensor::of<float>({4, 5, static_cast<float>(s.optimizer_accumulators.size())}, {3}));
-  ShardImage image;
-  image.step = 5;
-  image.slices = {s};
-  Manifest m;
-  m.generation = next_generation(disk, kDir);
-  m.step = 5;
+  ShardImage image{.step = 5, .slices = {s}};
+  Manifest m{.generation = next_generation(disk, kDir), .step = 5};
   m.next_steps = {{0, 5}};
   m.parameters = {{"w", DType::f32, {3}, optimizer}};
   m.files = {write_shard_file(disk, kDir, shard_file_name(m.generation, 5, 0, 1), image)};

@@ -1,19 +1,14 @@
 // Checkpoints that cannot be read when shards are to be restored, or are damaged: nothing begins
 // anew, and none is removed for one that nobody has read.
-#include <algorithm>
 #include <condition_variable>
-#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <thread>
-
-#include <doctest/doctest.h>
 
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/simulation/sim_disk.hpp"
 #include "training/checkpoints/checkpoint.hpp"
-#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {
@@ -81,11 +76,7 @@ class Course {
   std::vector<std::string> told_;
 };
 
-std::string undisturbed() {
-  Fit fit(adam(), 1);
-  Session session = Session::local(fit.graph);
-  return train(session, fit.all, steps(500)).weights_sha256;
-}
+std::string undisturbed() { return LocalFit(adam(), 1).train(steps(500)).weights_sha256; }
 
 }  // namespace
 
@@ -158,9 +149,7 @@ namespace {
 const std::string kDir = "run";
 
 Manifest save(Disk& disk, int64_t step, int keep) {
-  Manifest m;
-  m.generation = next_generation(disk, kDir);
-  m.step = step;
+  Manifest m{.generation = next_generation(disk, kDir), .step = step};
   m.parameters = {{"w", DType::f32, {1}}};
   ShardImage image;
   const Slice slice{.parameter = "w", .dtype = DType::f32, .shape = {1}, .offset = 0, .size = 1};

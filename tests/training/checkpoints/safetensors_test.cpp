@@ -1,12 +1,9 @@
 // safetensors and JSON from untrusted files: tables of refusals with their texts.
 #include "training/checkpoints/safetensors.hpp"
 
-#include <cstring>
-
-#include <doctest/doctest.h>
-
-#include "tests/support/simulation/sim_disk.hpp"
 #include "actors/observe/json.hpp"
+#include "tests/support/refusal.hpp"
+#include "tests/support/simulation/sim_disk.hpp"
 
 namespace troupe {
 namespace {
@@ -34,13 +31,7 @@ void write(SimDisk& disk, const std::string& bytes) {
 std::string refusal(const std::string& bytes) {
   SimDisk disk;
   write(disk, bytes);
-  try {
-    SafetensorsReader reader(disk, "d/f");
-  } catch (const Error& e) {
-    CHECK(e.code() == Errc::bad_data);
-    return e.what();
-  }
-  return "read without complaint";
+  return error_text(Errc::bad_data, [&] { SafetensorsReader reader(disk, "d/f"); });
 }
 
 TEST_CASE("what is written is read back, in whole and in part") {
@@ -65,7 +56,9 @@ TEST_CASE("what is written is read back, in whole and in part") {
 
 TEST_CASE("a damaged safetensors file is refused with place, content and reason") {
   const std::string one = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
-  CHECK(refusal(file_of(one, 8)) == "read without complaint");
+  SimDisk disk;
+  write(disk, file_of(one, 8));
+  CHECK_NOTHROW(SafetensorsReader(disk, "d/f"));
   struct Case {
     const char* name;
     std::string bytes;
@@ -133,9 +126,8 @@ TEST_CASE("a damaged safetensors file is refused with place, content and reason"
   for (const Case& c : cases) {
     CAPTURE(c.name);
     const std::string text = refusal(c.bytes);
-    CAPTURE(text);
-    CHECK(text.rfind("d/f: ", 0) == 0);
-    CHECK(text.find(c.text) != std::string::npos);
+    CHECK(text.starts_with("d/f: "));
+    has(text, c.text);
   }
 }
 
@@ -222,16 +214,10 @@ TEST_CASE("JSON that would exhaust the stack or fill a log is refused in a few w
   CHECK_NOTHROW(parse_json(nested(33), "f"));
   CHECK_THROWS_WITH(parse_json(nested(34), "f"), "f: nested deeper than 32");
   CHECK_THROWS_WITH(parse_json(std::string(1 << 20, '['), "f"), "f: nested deeper than 32");
-  try {
-    std::string endless(1 << 20, 'x');
-    endless[0] = '"';
-    parse_json(endless, "f", 8);
-    FAIL("read without complaint");
-  } catch (const Error& e) {
-    const std::string text = e.what();
-    CHECK(text.rfind("f: at byte 1048584: ", 0) == 0);
-    CHECK(text.size() < 200);
-  }
+  const std::string endless = '"' + std::string((1 << 20) - 1, 'x');
+  const std::string text = error_text(Errc::bad_data, [&] { parse_json(endless, "f", 8); });
+  CHECK(text.starts_with("f: at byte 1048584: "));
+  CHECK(text.size() < 200);
 }
 
 TEST_CASE("whole numbers of JSON are exact to 64 bits, and refused beyond") {

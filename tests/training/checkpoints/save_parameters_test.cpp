@@ -1,11 +1,4 @@
 // Checkpoints of a program that trains with Session::run().
-#include "troupe/training.hpp"
-
-#include <doctest/doctest.h>
-
-#include <string>
-#include <vector>
-
 #include "tests/support/fit.hpp"
 
 namespace troupe {
@@ -39,99 +32,84 @@ TEST_CASE("a loop of one's own goes on from its checkpoint with the bits of one 
     CAPTURE(count);
     Folder folder("save-parameters");
     {
-      Fit fit(adam(0.1));
-      Session session = Session::local(fit.graph);
-      run_steps(session, fit, 0, 4, count);
-      const std::string path = save_parameters(session, folder.path());
+      LocalFit fit(adam(0.1));
+      run_steps(fit.session, fit, 0, 4, count);
+      const std::string path = save_parameters(fit.session, folder.path());
       CHECK(path.find(folder.path()) == 0);
       CHECK(path.find("-step4.manifest.json") != std::string::npos);
     }
-    Fit fit(adam(0.1));
-    Session session = Session::local(fit.graph);
-    load_parameters(session, folder.path());
-    run_steps(session, fit, 4, 6, count);
-    CHECK(weight(session) == expected);
+    LocalFit fit(adam(0.1));
+    load_parameters(fit.session, folder.path());
+    run_steps(fit.session, fit, 4, 6, count);
+    CHECK(weight(fit.session) == expected);
   }
 }
 
 TEST_CASE("train() resumes from a checkpoint of a loop of one's own") {
   Folder folder("save-then-train");
-  Fit fit(adam(0.1));
-  Session session = Session::local(fit.graph);
-  run_steps(session, fit, 0, 4, false);
-  save_parameters(session, folder.path());
-  TrainOptions options = steps(6);
-  options.checkpoint_dir = folder.path();
-  options.resume = true;
-  CHECK(train(session, fit.all, options).resumed_at == 4);
-  CHECK(weight(session) == undisturbed(adam(0.1), 6));
+  LocalFit fit(adam(0.1));
+  run_steps(fit.session, fit, 0, 4, false);
+  save_parameters(fit.session, folder.path());
+  TrainOptions options{.steps = 6, .checkpoint_dir = folder.path(), .resume = true};
+  CHECK(fit.train(options).resumed_at == 4);
+  CHECK(weight(fit.session) == undisturbed(adam(0.1), 6));
 }
 
 TEST_CASE("a loop of one's own goes on behind what train() has done, in another session, too") {
   Folder folder("train-then-run");
   const double expected = undisturbed(momentum(0.01), 6);
   Fit first(momentum(0.01));
-  TrainOptions options = steps(4);
-  options.checkpoint_dir = folder.path();
+  TrainOptions options{.steps = 4, .checkpoint_dir = folder.path()};
   Session trained = Session::local(first.graph);
   train(trained, first.all, options);
   run_steps(trained, first, 4, 6, false);
   CHECK(weight(trained) == expected);
 
-  Fit fit(momentum(0.01));
-  Session session = Session::local(fit.graph);
-  load_parameters(session, folder.path());
-  run_steps(session, fit, 4, 6, false);
-  CHECK(weight(session) == expected);
+  LocalFit fit(momentum(0.01));
+  load_parameters(fit.session, folder.path());
+  run_steps(fit.session, fit, 4, 6, false);
+  CHECK(weight(fit.session) == expected);
 }
 
 TEST_CASE("the newest checkpoints of a loop are kept, and each holds its own step") {
   Folder folder("save-keeps");
-  Fit fit;
-  Session session = Session::local(fit.graph);
+  LocalFit fit;
   std::vector<double> weights;
   for (int64_t step = 0; step < 4; ++step) {
-    run_steps(session, fit, step, step + 1, false);
-    save_parameters(session, folder.path(), 2);
-    weights.push_back(weight(session));
+    run_steps(fit.session, fit, step, step + 1, false);
+    save_parameters(fit.session, folder.path(), 2);
+    weights.push_back(weight(fit.session));
   }
   CHECK(folder.manifests() == 2);
-  run_steps(session, fit, 4, 5, false);
-  CHECK(weight(session) != weights.back());
-  load_parameters(session, folder.path());  // back in the same session
-  CHECK(weight(session) == weights.back());
-  run_steps(session, fit, 4, 5, false);
-  CHECK(weight(session) == undisturbed(sgd(0.01), 5));
+  run_steps(fit.session, fit, 4, 5, false);
+  CHECK(weight(fit.session) != weights.back());
+  load_parameters(fit.session, folder.path());  // back in the same session
+  CHECK(weight(fit.session) == weights.back());
+  run_steps(fit.session, fit, 4, 5, false);
+  CHECK(weight(fit.session) == undisturbed(sgd(0.01), 5));
 }
 
 TEST_CASE("a checkpoint of an asynchronous training says so") {
   Folder folder("save-async");
-  Fit fit(sgd(0.01), 1);
-  Session session = Session::local(fit.graph);
-  TrainOptions options = steps(3);
-  options.rule = Aggregation::async;
-  train(session, fit.all, options);
-  save_parameters(session, folder.path());
-  const double then = weight(session);
+  LocalFit fit(sgd(0.01), 1);
+  TrainOptions options{.rule = Aggregation::async, .steps = 3};
+  fit.train(options);
+  save_parameters(fit.session, folder.path());
+  const double then = weight(fit.session);
   options.steps = 4;
   options.checkpoint_dir = folder.path();
   options.resume = true;
-  CHECK(train(session, fit.all, options).resumed_at == 3);
-  CHECK(weight(session) != then);
+  CHECK(fit.train(options).resumed_at == 3);
+  CHECK(weight(fit.session) != then);
 }
 
 TEST_CASE("what cannot be saved is refused, and the session goes on") {
   Folder folder("save-refused");
-  Fit fit;
-  Session session = Session::local(fit.graph);
-  const auto refused = [&](int keep) {
-    const Refusal refusal = refusal_of([&] { save_parameters(session, folder.path(), keep); });
-    CHECK((refusal.code == Errc::invalid_argument));
-    return refusal.text;
-  };
-  CHECK(refused(3).find("run a step first") != std::string::npos);
-  run_steps(session, fit, 0, 2, false);
-  CHECK(refused(0).find("keeps at least 1 checkpoint, got 0") != std::string::npos);
+  LocalFit fit;
+  const auto save = [&](int keep) { save_parameters(fit.session, folder.path(), keep); };
+  check_invalid([&] { save(3); }, "run a step first");
+  run_steps(fit.session, fit, 0, 2, false);
+  check_invalid([&] { save(0); }, "keeps at least 1 checkpoint, got 0");
   {
     TrainOptions options = steps(1);
     Folder taken("save-taken");
@@ -140,14 +118,14 @@ TEST_CASE("what cannot be saved is refused, and the session goes on") {
     Fit other;
     Session training = Session::local(other.graph);
     options.on_pause = [&](const TrainPause&) {
-      CHECK_THROWS_AS(save_parameters(session, taken.path()), Error);
+      CHECK_THROWS_AS(save_parameters(fit.session, taken.path()), Error);
       return true;
     };
     train(training, other.all, options);
   }
-  save_parameters(session, folder.path());
-  run_steps(session, fit, 2, 3, false);
-  CHECK(weight(session) == undisturbed(sgd(0.01), 3));
+  save_parameters(fit.session, folder.path());
+  run_steps(fit.session, fit, 2, 3, false);
+  CHECK(weight(fit.session) == undisturbed(sgd(0.01), 3));
 }
 
 }  // namespace

@@ -1,9 +1,7 @@
 // Pushes and writes count once in a step of each replica: a second one, which would be lost, is
 // refused, in functions, in loops and outside.
-#include <doctest/doctest.h>
 
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "tests/support/refusal.hpp"
@@ -36,9 +34,7 @@ double value_of(Session& session, Output parameter) {
 }
 
 std::string refused(const std::function<void()>& what) {
-  const Refusal refusal = refusal_of(what);
-  CHECK(refusal.code == Errc::invalid_argument);
-  return refusal.text;
+  return error_text(Errc::invalid_argument, what);
 }
 
 void has_all(const std::string& text, const std::vector<std::string>& parts) {

@@ -1,11 +1,7 @@
 // fit() and evaluate(): data epochs, scores, callbacks, early stopping, the best model, resuming,
 // and processes that die in the course of a training.
-#include "troupe/training.hpp"
 
-#include <filesystem>
 #include <fstream>
-
-#include <doctest/doctest.h>
 
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
@@ -215,10 +211,9 @@ TEST_CASE("a resumed fit knows its history, and ends as if it had never been int
   }
   SUBCASE("a damaged history is an error with its line") {
     std::ofstream(folder.path() + "/epochs.txt", std::ios::app) << "epoch 8 stop 9\n";
-    const Refusal r = refusal_of([&] { run(folder, 9, true); });
-    CHECK(r.code == Errc::bad_data);
-    has(r.text, "epochs.txt:10: ");
-    has(r.text, "remove the file to go on without the epochs before");
+    check_error(
+        Errc::bad_data, [&] { run(folder, 9, true); },
+        "epochs.txt:10: ", "remove the file to go on without the epochs before");
   }
 }
 
@@ -312,8 +307,7 @@ TEST_CASE(
 TEST_CASE("towers with batches of their own say how long an epoch is") {
   Fit weight;  // two towers that train one weight
   Session session = Session::local(weight.graph);
-  FitOptions options;
-  options.epochs = 2;
+  FitOptions options{.epochs = 2};
   CHECK_THROWS_WITH_AS(fit(session, weight.all, {}, options),
                        doctest::Contains("want FitOptions::steps_per_epoch"), Error);
   options.steps_per_epoch = 4;
@@ -327,9 +321,7 @@ TEST_CASE("options that do not fit together are refused before training") {
   Session session = Session::local(net.graph);
   FitOptions o = net.options(1);
   const auto refused = [&](const char* text) {
-    const Refusal r = refusal_of([&] { fit(session, net.all, net.data, o); });
-    CHECK(r.code == Errc::invalid_argument);
-    has(r.text, text);
+    check_invalid([&] { fit(session, net.all, net.data, o); }, text);
   };
   SUBCASE("no towers") {
     net.all.clear();

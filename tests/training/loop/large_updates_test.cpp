@@ -1,7 +1,6 @@
 // Updates of large slices: cut over lanes, written over the gradient, and answered again for a push
 // without its gradient. Checks the bits, the state after a refused gradient, and that readers keep
 // their values.
-#include <algorithm>
 #include <limits>
 
 #include "devices/memory/pool.hpp"

@@ -1,6 +1,5 @@
 // Trains the digits in f16 and kills a worker after steps were skipped and the loss scale was
 // backed off: the same steps are skipped again, and the bits are those of a run without kills.
-#include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,8 +10,6 @@
 #include "tests/support/engine/local_cluster.hpp"
 #include "troupe/data.hpp"
 #include "troupe/nn.hpp"
-#include "troupe/optimizer.hpp"
-#include "tests/support/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -74,8 +71,7 @@ Course course(const LossScale& scale, LocalCluster* cluster) {
       cluster ? cluster->connect(net.graph) : Session::local(net.graph, {.threads = 1});
   Course out;
   std::map<std::string, Tensor> before;
-  TrainOptions options = steps(kSteps);
-  options.pause_every = 1;
+  TrainOptions options{.steps = kSteps, .pause_every = 1};
   options.on_pause = [&](const TrainPause&) {
     std::map<std::string, Tensor> now = parameter_values(session);
     if (const auto moving = now.extract("loss_scale"))

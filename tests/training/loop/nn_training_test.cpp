@@ -1,7 +1,6 @@
 // Whole networks of troupe/nn.hpp that learn synthetic data with fit(): a perceptron, a
 // convolutional network with batch norms, an embedding; and the values that their layers keep in
 // shards.
-#include <doctest/doctest.h>
 
 #include <array>
 #include <cmath>
@@ -9,7 +8,6 @@
 
 #include "tests/support/fit.hpp"
 #include "troupe/nn.hpp"
-#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {
@@ -49,10 +47,7 @@ Learned learn(const std::function<Output(nn::Model&, Output)>& network, DType dt
     return b;
   };
   const Built tower = build(true), test = build(false);
-  FitOptions options;
-  options.epochs = epochs;
-  options.batch_size = 32;
-  options.validation = held_out;
+  FitOptions options{.epochs = epochs, .batch_size = 32, .validation = held_out};
   options.evaluation = {
       .feeds = {test.x, test.labels}, .fetches = {argmax(test.logits)}, .metrics = {accuracy()}};
   Session session = Session::local(graph, {.threads = 2});

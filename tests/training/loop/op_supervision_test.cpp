@@ -78,8 +78,7 @@ struct TestProgram {
 
 // The losses of the steps; `before` each of them something may happen.
 std::vector<float> losses(TestProgram& p, const std::function<void(Session&, int)>& before) {
-  ProcessOptions options;
-  options.threads = 1;
+  ProcessOptions options{.threads = 1};
   options.passes = false;  // so every node has an actor
   Session session = Session::local(p.graph, options);
   const Callable step = session.prepare({p.loss, p.update}, {p.x, p.y});

@@ -3,12 +3,10 @@
 // corrected moments, Nesterov's momentum as a step from the point ahead.
 #include <array>
 #include <cmath>
-#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "tests/support/optimizers.hpp"
-#include "training/rules/optimizer.hpp"
 
 namespace troupe {
 namespace {

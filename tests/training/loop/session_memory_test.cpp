@@ -1,11 +1,9 @@
 // The device memory that a session's parameters take over the steps, and that each parameter has
 // initial values of its own.
-#include <doctest/doctest.h>
 
 #include "actors/master/session_state.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/session.hpp"
 #include "troupe/optimizer.hpp"
 #include "troupe/training.hpp"
 

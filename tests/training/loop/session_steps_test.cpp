@@ -1,19 +1,13 @@
 // The steps that a session counts for runs without train(): runs that fail, that push one parameter
 // only or that read none, and that no run waits for a push that will never come.
-#include <doctest/doctest.h>
 
 #include <functional>
 #include <future>
 #include <limits>
-#include <memory>
-#include <vector>
 
 #include "tests/support/engine/half_step.hpp"
 #include "tests/support/engine/local_cluster.hpp"
-#include "tests/support/refusal.hpp"
-#include "troupe/ops.hpp"
 #include "troupe/ops/parameters.hpp"
-#include "troupe/optimizer.hpp"
 #include "troupe/training.hpp"
 
 namespace troupe {
@@ -216,12 +210,13 @@ TEST_CASE(
     "a run of a session that has just begun ends at its deadline with the node it waits for") {
   HalfStep half;
   Session session = Session::local(half.graph, {.threads = 2});
-  const Refusal end = refusal_of([&] {
-    session.run({half.loss, half.update}, {},
-                {.timeout = std::chrono::milliseconds(1'500), .step = 1});
-  });
-  CHECK(end.code == Errc::timeout);
-  has(end.text, "tower0/w");
+  check_error(
+      Errc::timeout,
+      [&] {
+        session.run({half.loss, half.update}, {},
+                    {.timeout = std::chrono::milliseconds(1'500), .step = 1});
+      },
+      "tower0/w");
 }
 
 TEST_CASE("a timeout that is not above 0 is refused") {

@@ -2,11 +2,8 @@
 // constructed later. The test runs its own program again.
 #include <atomic>
 #include <cstdlib>
-#include <filesystem>
 #include <optional>
 #include <thread>
-
-#include <doctest/doctest.h>
 
 #include "tests/support/fit.hpp"
 #include "troupe/session.hpp"
@@ -23,9 +20,7 @@ struct Service {
 
   void begin(const std::string& folder) {
     training = std::thread([this, folder] {
-      TrainOptions options = steps(1'000'000);
-      options.checkpoint_dir = folder;
-      options.checkpoint_every = 3;
+      TrainOptions options{.steps = 1'000'000, .checkpoint_dir = folder, .checkpoint_every = 3};
       options.on_progress = [this](const TrainProgress& p) { steps_done = p.step; };
       ended = code_of([&] { train(session, fit.all, options); });
     });

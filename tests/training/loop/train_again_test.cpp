@@ -1,9 +1,4 @@
 // The initial values of a training: the current values of the parameters, or their initial ones.
-#include <string>
-#include <vector>
-
-#include <doctest/doctest.h>
-
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 
@@ -11,20 +6,14 @@ namespace troupe {
 namespace {
 
 // Batches repeat after three steps, so six steps equal two times three.
-std::string trained(int64_t n) {
-  Fit fit;
-  Session session = Session::local(fit.graph);
-  return train(session, fit.all, steps(n)).weights_sha256;
-}
+std::string trained(int64_t n) { return troupe::trained(steps(n)).weights_sha256; }
 
 TEST_CASE("a training goes on with what the one before has left, or begins anew") {
-  Fit fit;
-  Session session = Session::local(fit.graph);
-  CHECK(train(session, fit.all, steps(3)).weights_sha256 == trained(3));
-  CHECK(train(session, fit.all, steps(3)).weights_sha256 == trained(6));
-  TrainOptions options = steps(3);
-  options.anew = true;
-  CHECK(train(session, fit.all, options).weights_sha256 == trained(3));
+  LocalFit fit;
+  CHECK(fit.train(steps(3)).weights_sha256 == trained(3));
+  CHECK(fit.train(steps(3)).weights_sha256 == trained(6));
+  TrainOptions options{.steps = 3, .anew = true};
+  CHECK(fit.train(options).weights_sha256 == trained(3));
 }
 
 TEST_CASE("a training goes on with what updates of the program's own have left") {
@@ -41,19 +30,15 @@ TEST_CASE("a training goes on with what updates of the program's own have left")
 TEST_CASE("a training goes on with parameters that were loaded") {
   Folder folder("train-again");
   {
-    Fit fit;
-    Session session = Session::local(fit.graph);
-    TrainOptions options = steps(3);
-    options.checkpoint_dir = folder.path();
-    train(session, fit.all, options);
+    LocalFit fit;
+    TrainOptions options{.steps = 3, .checkpoint_dir = folder.path()};
+    fit.train(options);
   }
   for (const bool anew : {false, true}) {
-    Fit fit;
-    Session session = Session::local(fit.graph);
-    load_parameters(session, folder.path());
-    TrainOptions options = steps(3);
-    options.anew = anew;
-    CHECK(train(session, fit.all, options).weights_sha256 == trained(anew ? 3 : 6));
+    LocalFit fit;
+    load_parameters(fit.session, folder.path());
+    TrainOptions options{.steps = 3, .anew = anew};
+    CHECK(fit.train(options).weights_sha256 == trained(anew ? 3 : 6));
   }
 }
 
@@ -62,8 +47,7 @@ TEST_CASE("shards that are lost get back what a training without checkpoints beg
   Fit fit;
   Session session = cluster.connect(fit.graph);
   train(session, fit.all, steps(3));
-  TrainOptions options = steps(3);
-  options.pause_every = 2;
+  TrainOptions options{.steps = 3, .pause_every = 2};
   bool killed = false;
   options.on_pause = [&](const TrainPause&) {
     if (!std::exchange(killed, true)) {
@@ -94,29 +78,25 @@ TEST_CASE("a training says so where the values that it was to begin with are gon
 }
 
 TEST_CASE("one session is trained by one training at a time") {
-  Fit fit;
-  Session session = Session::local(fit.graph);
+  LocalFit fit;
   TrainOptions options = steps(3);
   Refusal refused;
   options.on_progress = [&](const TrainProgress& p) {
-    if (p.step == 1) refused = refusal_of([&] { train(session, fit.all, steps(1)); });
+    if (p.step == 1) refused = refusal_of([&] { fit.train(steps(1)); });
   };
-  CHECK(train(session, fit.all, options).weights_sha256 == trained(3));
+  CHECK(fit.train(options).weights_sha256 == trained(3));
   CHECK(refused.code == Errc::invalid_argument);
   has(refused.text, "this session is being trained already");
-  train(session, fit.all, steps(1));
+  fit.train(steps(1));
 }
 
 TEST_CASE("a checkpoint's file is no folder of checkpoints") {
   Folder folder("train-again-file");
-  Fit fit;
-  Session session = Session::local(fit.graph);
-  TrainOptions options = steps(1);
-  options.checkpoint_dir = folder.path();
-  const std::string file = train(session, fit.all, options).checkpoint;
-  const Refusal refused = refusal_of([&] { load_parameters(session, file); });
-  CHECK(refused.code == Errc::invalid_argument);
-  has(refused.text, file + " is a file; give the folder of checkpoints, as " + folder.path());
+  LocalFit fit;
+  TrainOptions options{.steps = 1, .checkpoint_dir = folder.path()};
+  const std::string file = fit.train(options).checkpoint;
+  check_invalid([&] { load_parameters(fit.session, file); },
+                file + " is a file; give the folder of checkpoints, as " + folder.path());
 }
 
 }  // namespace

@@ -1,14 +1,9 @@
 // Trainings that end from outside: the session is closed, or a process is lost before or after the
 // steps.
-#include "troupe/training.hpp"
 
 #include <atomic>
 #include <future>
-#include <string>
 #include <thread>
-#include <vector>
-
-#include <doctest/doctest.h>
 
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
@@ -22,11 +17,7 @@ Errc closed_while_training(Session& session, const Fit& fit, TrainOptions option
   Errc code = Errc::ok;
   std::atomic<bool> ended{false};
   std::thread trainer([&] {
-    try {
-      train(session, fit.all, options);
-    } catch (const Error& e) {
-      code = e.code();
-    }
+    code = code_of([&] { train(session, fit.all, options); });
     ended = true;
   });
   while (!ready && !ended) std::this_thread::yield();
@@ -74,37 +65,30 @@ TEST_CASE("closing a session ends its training while it waits for another sessio
 }
 
 TEST_CASE("a session is not closed by a callback of its own training, which goes on") {
-  Fit fit;
-  Session session = Session::local(fit.graph, {.threads = 2});
+  LocalFit fit;
   TrainOptions options = steps(3);
   std::string refused;
   options.on_progress = [&](const TrainProgress&) {
-    try {
-      session.close();
-    } catch (const Error& e) {
-      refused = e.what();
-    }
+    refused = refusal_of([&] { fit.session.close(); }).text;
   };
-  CHECK(train(session, fit.all, options).steps == 3);
+  CHECK(fit.train(options).steps == 3);
   has(refused, "from within one of its own calls");
 }
 
 TEST_CASE("whoever asks for parameters while the session is closed is not left waiting") {
   for (int round = 0; round < 20; ++round) {
-    Fit fit;
-    Session session = Session::local(fit.graph, {.threads = 2});
-    train(session, fit.all, steps(1));
+    LocalFit fit;
+    fit.train(steps(1));
     std::atomic<int> asked{0};
     std::thread asker([&] {
-      try {
-        for (;; ++asked)
-          asked % 2 ? (void)parameter_values(session) : (void)parameter_slices(session);
-      } catch (const Error& e) {
-        CHECK(e.code() == Errc::cancelled);
-      }
+      CHECK(code_of([&] {
+              for (;; ++asked)
+                asked % 2 ? (void)parameter_values(fit.session)
+                          : (void)parameter_slices(fit.session);
+            }) == Errc::cancelled);
     });
     while (asked < round) std::this_thread::yield();
-    session.close();
+    fit.session.close();
     asker.join();
   }
 }
@@ -119,8 +103,7 @@ TEST_CASE("parameters that were lost after a training are loaded when their proc
     if (line.find("parameters not loaded yet") != line.npos && !told.exchange(true))
       missed.set_value();
   });
-  TrainOptions options = steps(6);
-  options.checkpoint_dir = folder.path();
+  TrainOptions options{.steps = 6, .checkpoint_dir = folder.path()};
   train(session, fit.all, options);
   const double value = parameter_values(session).at("w").item<double>();
   cluster.process(0).stop();

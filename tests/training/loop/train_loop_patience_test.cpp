@@ -1,6 +1,4 @@
 // TrainLoop when something fails: what is tried again, how often, and when training gives up.
-#include <doctest/doctest.h>
-
 #include "tests/support/train_world.hpp"
 
 namespace troupe {

@@ -1,6 +1,5 @@
 // TrainLoop and pauses: when all replicas stop to be looked at, how a pause ends training, and what
 // becomes of one that fails or is under way when shards are lost.
-#include <doctest/doctest.h>
 
 #include "tests/support/train_world.hpp"
 

@@ -1,6 +1,4 @@
 // TrainLoop when shards are lost: steps end, shards are restored, every replica goes back.
-#include <doctest/doctest.h>
-
 #include <random>
 
 #include "tests/support/train_world.hpp"

@@ -1,6 +1,5 @@
 // TrainLoop when all goes well, and when a checkpoint does not: which replica runs which step, when
 // all stop for a checkpoint, when training is done.
-#include <doctest/doctest.h>
 
 #include "tests/support/train_world.hpp"
 

@@ -1,12 +1,8 @@
 // Whole trainings in one process with every optimizer and schedule: a resumed training ends with
 // the same bits, and ops between gradients and pushes take effect.
-#include <doctest/doctest.h>
-
-#include <filesystem>
 
 #include "tests/support/fit.hpp"
 #include "tests/support/optimizers.hpp"
-#include "troupe/training.hpp"
 
 namespace troupe {
 namespace {
@@ -17,11 +13,7 @@ TEST_CASE("a training with any optimizer and schedule is resumed to the same bit
     CAPTURE(describe(optimizer));
     Folder folder("train-optimizers");
     TrainOptions options = steps(7);
-    const auto run = [&] {
-      Fit fit(optimizer);
-      Session session = Session::local(fit.graph, {.threads = 2});
-      return train(session, fit.all, options);
-    };
+    const auto run = [&] { return trained(options, optimizer); };
     const std::string whole = run().weights_sha256;
     options.checkpoint_dir = folder.path();
     options.steps = 4;
@@ -75,8 +67,7 @@ TEST_CASE("a norm that is not finite ends the training with the clip's line") {
 
 TEST_CASE("a moving average counts the weights that its step has read, and is in the checkpoint") {
   Folder folder("train-average");
-  TrainOptions options = steps(2);
-  options.checkpoint_dir = folder.path();
+  TrainOptions options{.steps = 2, .checkpoint_dir = folder.path()};
   const auto run = [&] {
     Slope slope(1);
     const MovingAverage average = moving_average(slope.w, 0.5);

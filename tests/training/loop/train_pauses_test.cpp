@@ -1,10 +1,4 @@
 // Pauses of train(): the arguments and rights of on_pause, and how it ends a training.
-#include <filesystem>
-#include <string>
-#include <vector>
-
-#include <doctest/doctest.h>
-
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 
@@ -16,29 +10,25 @@ double weight(Session& session) { return parameter_values(session).at("w").item<
 TEST_CASE("in a pause the parameters are those of its step, under both rules") {
   std::vector<double> by_steps;  // weights after 0, 2, 4, 6 steps
   for (int64_t n : {2, 4, 6}) {
-    Fit fit;
-    Session session = Session::local(fit.graph);
-    train(session, fit.all, steps(n));
-    by_steps.push_back(weight(session));
+    LocalFit fit;
+    fit.train(steps(n));
+    by_steps.push_back(weight(fit.session));
   }
   for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
-    Fit fit;
-    Session session = Session::local(fit.graph, {.threads = 2});
-    TrainOptions options = steps(7);
-    options.rule = rule;
-    options.pause_every = 2;
+    LocalFit fit;
+    TrainOptions options{.rule = rule, .steps = 7, .pause_every = 2};
     std::vector<double> seen;
     std::vector<int64_t> order;  // steps of progress; pauses are negative
     options.on_progress = [&](const TrainProgress& p) { order.push_back(p.step); };
     options.on_pause = [&](const TrainPause& pause) {
       order.push_back(-pause.step);
       CHECK(pause.loss > 0);
-      seen.push_back(weight(session));
-      for (const ParameterSlice& slice : parameter_slices(session))
+      seen.push_back(weight(fit.session));
+      for (const ParameterSlice& slice : parameter_slices(fit.session))
         CHECK(slice.version == pause.step * (rule == Aggregation::sync ? 1 : 2));
       return true;
     };
-    train(session, fit.all, options);
+    fit.train(options);
     CHECK(order == std::vector<int64_t>{0, 1, 2, -2, 3, 4, -4, 5, 6, -6, 7});
     REQUIRE(seen.size() == 3);
     if (rule == Aggregation::sync) CHECK(seen == by_steps);
@@ -47,41 +37,35 @@ TEST_CASE("in a pause the parameters are those of its step, under both rules") {
 
 TEST_CASE("a pause that says so ends the training at its step, with a checkpoint") {
   Folder folder("train-pause-end");
-  Fit fit;
-  Session session = Session::local(fit.graph);
-  TrainOptions options = steps(100);
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 50;
-  options.pause_every = 3;
+  LocalFit fit;
+  TrainOptions options{
+      .steps = 100, .checkpoint_dir = folder.path(), .checkpoint_every = 50, .pause_every = 3};
   options.on_pause = [](const TrainPause& pause) { return pause.step < 6; };
-  const TrainResult result = train(session, fit.all, options);
+  const TrainResult result = fit.train(options);
   CHECK(result.steps == 6);
   CHECK(result.checkpoint.find("-step6.manifest.json") != std::string::npos);
   options.resume = true;
   options.steps = 6;
-  CHECK(train(session, fit.all, options).weights_sha256 == result.weights_sha256);
+  CHECK(fit.train(options).weights_sha256 == result.weights_sha256);
 }
 
 TEST_CASE("a pause saves whole checkpoints elsewhere, of which the newest stays") {
   Folder folder("train-pause-save"), other("train-pause-best");
-  Fit fit(momentum(0.01)), fresh(momentum(0.01));
-  Session session = Session::local(fit.graph, {.threads = 2});
-  TrainOptions options = steps(6);
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 1;
-  options.pause_every = 1;
+  LocalFit fit(momentum(0.01)), fresh(momentum(0.01));
+  TrainOptions options{
+      .steps = 6, .checkpoint_dir = folder.path(), .checkpoint_every = 1, .pause_every = 1};
   double saved = 0;
   std::string refused;
   options.on_pause = [&](const TrainPause& pause) {
     if (pause.step == 2 || pause.step == 4) {
       const std::string manifest = pause.save(other.path());
       CHECK(std::filesystem::exists(manifest));
-      saved = weight(session);
+      saved = weight(fit.session);
     }
     if (pause.step == 5) refused = refusal_of([&] { pause.save(folder.path()); }).text;
     return true;
   };
-  const TrainResult whole = train(session, fit.all, options);
+  const TrainResult whole = fit.train(options);
   CHECK(folder.manifests() == 3);
   CHECK(other.manifests() == 1);
   has(refused, "wants a folder of its own");
@@ -97,29 +81,27 @@ TEST_CASE("a pause saves whole checkpoints elsewhere, of which the newest stays"
 }
 
 TEST_CASE("what a pause throws ends the training, but for what a lost process makes fail") {
-  Fit fit;
-  Session session = Session::local(fit.graph);
-  TrainOptions options = steps(4);
-  options.pause_every = 2;
+  LocalFit fit;
+  TrainOptions options{.steps = 4, .pause_every = 2};
   int calls = 0;
   std::vector<std::string> told;
   options.on_event = [&](const TrainEvent& e) { told.push_back(e.text); };
   SUBCASE("its own") {
     options.on_pause = [&](const TrainPause&) -> bool { throw Stranger{7}; };
-    CHECK_THROWS_AS(train(session, fit.all, options), Stranger);
+    CHECK_THROWS_AS(fit.train(options), Stranger);
   }
   SUBCASE("a mistake") {
     options.on_pause = [&](const TrainPause&) -> bool {
       throw Error(Errc::invalid_argument, "no such metric");
     };
-    CHECK_THROWS_WITH_AS(train(session, fit.all, options), "no such metric", Error);
+    CHECK_THROWS_WITH_AS(fit.train(options), "no such metric", Error);
   }
   SUBCASE("a loss") {
     options.on_pause = [&](const TrainPause&) {
       if (++calls <= 2) throw Error(Errc::peer_lost, "worker 0 is gone");
       return true;
     };
-    CHECK(train(session, fit.all, options).steps == 4);
+    CHECK(fit.train(options).steps == 4);
     CHECK(calls == 4);  // two failures, then steps 2 and 4
     REQUIRE(told.size() == 1);
     has(told[0], "what the program does at step 2 failed and will be done again: worker 0 is gone");
@@ -130,16 +112,10 @@ TEST_CASE("a ps that is killed in a pause is restored, and the pause comes again
   LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
   Folder folder("train-pause-kill");
   Fit fit(adam());
-  const std::string undisturbed = [] {
-    Fit other(adam());
-    Session one = Session::local(other.graph);
-    return train(one, other.all, steps(8)).weights_sha256;
-  }();
+  const std::string undisturbed = trained(steps(8), adam()).weights_sha256;
   Session session = cluster.connect(fit.graph);
-  TrainOptions options = steps(8);
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 2;
-  options.pause_every = 3;
+  TrainOptions options{
+      .steps = 8, .checkpoint_dir = folder.path(), .checkpoint_every = 2, .pause_every = 3};
   bool killed = false;
   std::vector<int64_t> pauses;
   std::map<int64_t, double> seen;
@@ -160,16 +136,12 @@ TEST_CASE("a ps that is killed in a pause is restored, and the pause comes again
 }
 
 TEST_CASE("pauses without a function, or at negative intervals, are refused") {
-  Fit fit;
-  Session session = Session::local(fit.graph);
-  TrainOptions options = steps(4);
-  options.pause_every = 2;
-  CHECK_THROWS_WITH_AS(train(session, fit.all, options), doctest::Contains("on_pause is empty"),
-                       Error);
+  LocalFit fit;
+  TrainOptions options{.steps = 4, .pause_every = 2};
+  CHECK_THROWS_WITH_AS(fit.train(options), doctest::Contains("on_pause is empty"), Error);
   options.pause_every = -1;
   options.on_pause = [](const TrainPause&) { return true; };
-  CHECK_THROWS_WITH_AS(train(session, fit.all, options), doctest::Contains("wants at least 0"),
-                       Error);
+  CHECK_THROWS_WITH_AS(fit.train(options), doctest::Contains("wants at least 0"), Error);
 }
 
 }  // namespace

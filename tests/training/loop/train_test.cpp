@@ -1,16 +1,10 @@
 // train() in one process: the rights of the program's own functions, checkpoints beside the steps,
 // and the session afterwards.
-#include "troupe/training.hpp"
 
 #include <fcntl.h>
 
 #include <atomic>
-#include <filesystem>
 #include <fstream>
-#include <string>
-#include <vector>
-
-#include <doctest/doctest.h>
 
 #include "tests/support/fit.hpp"
 
@@ -20,23 +14,12 @@ namespace {
 // The refusal of a training.
 std::string refusal(Session& session, const std::vector<Tower>& towers,
                     const TrainOptions& options) {
-  try {
-    train(session, towers, options);
-  } catch (const Error& e) {
-    CHECK(e.code() == Errc::invalid_argument);
-    return e.what();
-  }
-  return "none";
+  return error_text(Errc::invalid_argument, [&] { train(session, towers, options); });
 }
 
 TEST_CASE("what the program's functions throw comes back when all towers have stopped") {
-  Fit fit;
-  Session session = Session::local(fit.graph, {.threads = 2});
-  const std::string undisturbed = [] {
-    Fit other;
-    Session one = Session::local(other.graph, {.threads = 2});
-    return train(one, other.all, steps(5)).weights_sha256;
-  }();
+  LocalFit fit;
+  const std::string undisturbed = trained(steps(5)).weights_sha256;
   Folder folder("train-throws");
   std::vector<Tower> towers = fit.all;
   TrainOptions options = steps(100);
@@ -62,58 +45,45 @@ TEST_CASE("what the program's functions throw comes back when all towers have st
   }
   int got = 0;
   try {
-    train(session, towers, options);
+    train(fit.session, towers, options);
   } catch (const Stranger& s) {
     got = s.number;
   }
   CHECK(got == 7);
   CHECK(calls <= 1);
   // The session is fully usable again.
-  TrainOptions anew = steps(5);
-  anew.anew = true;
-  CHECK(train(session, fit.all, anew).weights_sha256 == undisturbed);
+  TrainOptions anew{.steps = 5, .anew = true};
+  CHECK(fit.train(anew).weights_sha256 == undisturbed);
 }
 
 TEST_CASE("an error of a batch comes back as it was thrown") {
-  Fit fit;
-  Session session = Session::local(fit.graph);
+  LocalFit fit;
   fit.all[0].batch = [](int64_t) -> std::vector<Tensor> {
     throw Error(Errc::bad_data, "record 12 is cut");
   };
-  try {
-    train(session, fit.all, steps(2));
-    FAIL("it did not throw");
-  } catch (const Error& e) {
-    CHECK(e.code() == Errc::bad_data);
-    CHECK(std::string(e.what()) == "record 12 is cut");
-  }
+  CHECK(error_text(Errc::bad_data, [&] { fit.train(steps(2)); }) == "record 12 is cut");
 }
 
 TEST_CASE("a resumed training that has nothing left to do names the checkpoint it is from") {
-  Fit fit;
+  LocalFit fit;
   Folder folder("train-resume");
-  Session session = Session::local(fit.graph);
-  TrainOptions options = steps(4);
-  options.checkpoint_dir = folder.path();
-  const TrainResult first = train(session, fit.all, options);
+  TrainOptions options{.steps = 4, .checkpoint_dir = folder.path()};
+  const TrainResult first = fit.train(options);
   CHECK(std::filesystem::exists(first.checkpoint));
   options.resume = true;
-  const TrainResult again = train(session, fit.all, options);
+  const TrainResult again = fit.train(options);
   CHECK(again.resumed_at == 4);
   CHECK(again.checkpoint == first.checkpoint);
   CHECK(again.weights_sha256 == first.weights_sha256);
 }
 
 TEST_CASE("a training that is resumed where there is nothing says so, and begins") {
-  Fit fit;
+  LocalFit fit;
   Folder folder("train-nothing");
-  Session session = Session::local(fit.graph);
-  TrainOptions options = steps(4);
-  options.checkpoint_dir = folder.path();
-  options.resume = true;
+  TrainOptions options{.steps = 4, .checkpoint_dir = folder.path(), .resume = true};
   std::vector<std::string> told;
   options.on_event = [&](const TrainEvent& e) { told.push_back(e.text); };
-  const TrainResult result = train(session, fit.all, options);
+  const TrainResult result = fit.train(options);
   CHECK(result.resumed_at == 0);
   CHECK(result.steps == 4);
   REQUIRE(told.size() == 1);
@@ -123,12 +93,10 @@ TEST_CASE("a training that is resumed where there is nothing says so, and begins
 }
 
 TEST_CASE("a training that is resumed with another rule says so, and goes on") {
-  Fit fit;
+  LocalFit fit;
   Folder folder("train-rule");
-  Session session = Session::local(fit.graph);
-  TrainOptions options = steps(4);
-  options.checkpoint_dir = folder.path();
-  train(session, fit.all, options);
+  TrainOptions options{.steps = 4, .checkpoint_dir = folder.path()};
+  fit.train(options);
   options.resume = true;
   options.steps = 6;
   options.rule = Aggregation::async;
@@ -136,7 +104,7 @@ TEST_CASE("a training that is resumed with another rule says so, and goes on") {
   options.on_event = [&](const TrainEvent& e) {
     if (e.kind == TrainEvent::warning) told.push_back(e.text);
   };
-  const TrainResult result = train(session, fit.all, options);
+  const TrainResult result = fit.train(options);
   CHECK(result.resumed_at == 4);
   CHECK(result.steps == 6);
   CHECK(told == std::vector<std::string>{"the checkpoint was trained with the rule sync; training "
@@ -145,15 +113,9 @@ TEST_CASE("a training that is resumed with another rule says so, and goes on") {
 
 TEST_CASE("a training that was resumed from any checkpoint ends with the same bits") {
   Folder folder("train-bits");
-  TrainOptions options = steps(9);
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 2;
-  options.checkpoint_keep = 2;
-  const auto run = [&] {
-    Fit fit;
-    Session session = Session::local(fit.graph, {.threads = 2});
-    return train(session, fit.all, options);
-  };
+  TrainOptions options{
+      .steps = 9, .checkpoint_dir = folder.path(), .checkpoint_every = 2, .checkpoint_keep = 2};
+  const auto run = [&] { return trained(options); };
   const TrainResult whole = run();
   CHECK(folder.manifests() == 2);
   std::filesystem::remove(whole.checkpoint);  // the newest one left has step 8
@@ -166,18 +128,12 @@ TEST_CASE("a training that was resumed from any checkpoint ends with the same bi
 TEST_CASE(
     "of damaged checkpoints a resumed training takes the newest whole one, and none is an error") {
   Folder folder("train-damage");
-  TrainOptions options = steps(6);
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 2;
+  TrainOptions options{.steps = 6, .checkpoint_dir = folder.path(), .checkpoint_every = 2};
   std::vector<std::string> warnings;
   options.on_event = [&](const TrainEvent& e) {
     if (e.kind == TrainEvent::warning) warnings.push_back(e.text);
   };
-  const auto run = [&] {
-    Fit fit;
-    Session session = Session::local(fit.graph);
-    return train(session, fit.all, options);
-  };
+  const auto run = [&] { return trained(options); };
   const TrainResult whole = run();
   const auto flip = [&](const std::string& part) {  // a byte in the middle of each such file
     for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
@@ -195,23 +151,15 @@ TEST_CASE(
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].find("the checkpoint of step 6 cannot be used, trying the one before") == 0);
   flip(".manifest.json");
-  try {
-    run();
-    FAIL("it did not throw");
-  } catch (const Error& e) {
-    CHECK(e.code() == Errc::bad_data);
-    CHECK(std::string(e.what()).find("no checkpoint in ") == 0);
-    CHECK(std::string(e.what()).find("train without resume") != std::string::npos);
-  }
+  const std::string text = error_text(Errc::bad_data, run);
+  CHECK(text.starts_with("no checkpoint in "));
+  has(text, "train without resume");
 }
 
 TEST_CASE("a disk that fails on the way is a warning, and one that fails at the end an error") {
-  Fit fit;
+  LocalFit fit;
   Folder folder("train-disk");
-  Session session = Session::local(fit.graph);
-  TrainOptions options = steps(12);
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 2;
+  TrainOptions options{.steps = 12, .checkpoint_dir = folder.path(), .checkpoint_every = 2};
   // Puts a file where the folder was, so that no file can be written; and the folder back. The two
   // swap atomically, since a write in between could make the folder again.
   const std::string aside = folder.path() + "-aside";
@@ -231,7 +179,7 @@ TEST_CASE("a disk that fails on the way is a warning, and one that fails at the 
     if (p.step >= 5 && !broken && warnings.empty()) broken = true, exchange();
   };
   SUBCASE("on the way") {
-    const TrainResult result = train(session, fit.all, options);
+    const TrainResult result = fit.train(options);
     REQUIRE(warnings.size() == 1);
     CHECK(warnings[0].find(" is kept, and training goes on: ") != std::string::npos);
     CHECK(result.steps == 12);
@@ -239,62 +187,48 @@ TEST_CASE("a disk that fails on the way is a warning, and one that fails at the 
   }
   SUBCASE("at the end") {
     heals = false;
-    Errc code = Errc::ok;
-    std::string text;
-    try {
-      train(session, fit.all, options);
-    } catch (const Error& e) {
-      code = e.code();
-      text = e.what();
-    }
-    CHECK(code == Errc::io);
-    CHECK(exit_code(code) == 74);
-    CHECK(text.find("all steps are done, but the checkpoint of the last one, 12, could not be "
-                    "written") != std::string::npos);
+    check_error(
+        Errc::io, [&] { fit.train(options); },
+        "all steps are done, but the checkpoint of the last one, 12, could not be written");
+    CHECK(exit_code(Errc::io) == 74);
     CHECK(!warnings.empty());
     exchange();
-    CHECK(folder.manifests() >= 1);                // existing files are kept
-    CHECK(parameter_values(session).size() == 1);  // and the session has the values
+    CHECK(folder.manifests() >= 1);                    // existing files are kept
+    CHECK(parameter_values(fit.session).size() == 1);  // and the session has the values
   }
   std::filesystem::remove(aside);
 }
 
 TEST_CASE("a loss that is no single number is refused before training") {
-  Fit fit;
-  Session session = Session::local(fit.graph);
+  LocalFit fit;
   fit.all[0].loss = fit.all[0].feeds[0];
-  CHECK_THROWS_WITH_AS(train(session, fit.all, steps(1)), doctest::Contains("wants one f32 or f64"),
-                       Error);
+  CHECK_THROWS_WITH_AS(fit.train(steps(1)), doctest::Contains("wants one f32 or f64"), Error);
 }
 
 TEST_CASE("a folder with checkpoints is trained into by resuming only") {
   Folder folder("train-used");
-  TrainOptions options = steps(4);
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 1;
-  Fit fit;
-  Session session = Session::local(fit.graph);
-  const TrainResult first = train(session, fit.all, options);
+  TrainOptions options{.steps = 4, .checkpoint_dir = folder.path(), .checkpoint_every = 1};
+  LocalFit fit;
+  const TrainResult first = fit.train(options);
   CHECK(folder.manifests() == 3);
   options.steps = 1;
-  const std::string text = refusal(session, fit.all, options);
+  const std::string text = refusal(fit.session, fit.all, options);
   CHECK(text.find(folder.path()) == 0);
   has(text, "the newest is " + std::filesystem::path(first.checkpoint).filename().string());
   has(text, "resume = true, choose another checkpoint_dir, or empty this one");
   CHECK(folder.manifests() == 3);
   CHECK(std::filesystem::exists(first.checkpoint));
   options.resume = true;
-  has(refusal(session, fit.all, options), "is of step 4, TrainOptions::steps is 1; ask for");
+  has(refusal(fit.session, fit.all, options), "is of step 4, TrainOptions::steps is 1; ask for");
   options.steps = 4;  // the session still has the values of the first training
-  CHECK(train(session, fit.all, options).weights_sha256 == first.weights_sha256);
+  CHECK(fit.train(options).weights_sha256 == first.weights_sha256);
 }
 
 TEST_CASE("a checkpoint folder is of one training at a time") {
   Folder folder("train-claimed");
   Fit fit, other;
   Session session = Session::local(fit.graph), second = Session::local(other.graph);
-  TrainOptions options = steps(3), same = steps(3);
-  options.checkpoint_dir = same.checkpoint_dir = folder.path();
+  TrainOptions options{.steps = 3, .checkpoint_dir = folder.path()}, same = options;
   same.resume = true;
   std::string text;
   options.on_progress = [&](const TrainProgress&) {
@@ -307,8 +241,7 @@ TEST_CASE("a checkpoint folder is of one training at a time") {
 
 TEST_CASE("a checkpoint of another optimizer is refused, one with other numbers is not") {
   Folder folder("train-optimizer");
-  TrainOptions options = steps(2);
-  options.checkpoint_dir = folder.path();
+  TrainOptions options{.steps = 2, .checkpoint_dir = folder.path()};
   const auto session_of = [](Fit& fit) { return Session::local(fit.graph); };
   {
     Fit fit;
@@ -337,26 +270,24 @@ TEST_CASE("a parameter has one optimizer") {
 }
 
 TEST_CASE("a tower that is put together wrongly is refused, naming what is wrong") {
-  Fit fit;
-  Session session = Session::local(fit.graph);
+  LocalFit fit;
   SUBCASE("exchanged") {
     std::swap(fit.all[1].loss, fit.all[1].update);
-    has(refusal(session, fit.all, steps(1)), "are Tower::loss and Tower::update exchanged?");
+    has(refusal(fit.session, fit.all, steps(1)), "are Tower::loss and Tower::update exchanged?");
   }
   SUBCASE("no update") {
     fit.all[1].update = {};
-    has(refusal(session, fit.all, steps(1)), "Tower::update of replica 1 is empty");
+    has(refusal(fit.session, fit.all, steps(1)), "Tower::update of replica 1 is empty");
   }
   SUBCASE("no batch") {
     fit.all[1].batch = nullptr;
-    has(refusal(session, fit.all, steps(1)),
+    has(refusal(fit.session, fit.all, steps(1)),
         "Tower::batch of replica 1 is empty: give a function that makes the values of its 1 feeds");
   }
 }
 
 TEST_CASE("a number of TrainOptions that says nothing is refused, naming what is allowed") {
-  Fit fit;
-  Session session = Session::local(fit.graph);
+  LocalFit fit;
   TrainOptions options = steps(1);
   std::string wanted;
   SUBCASE("every") {
@@ -379,23 +310,21 @@ TEST_CASE("a number of TrainOptions that says nothing is refused, naming what is
     fit.all[1].replica = -1;
     wanted = "Tower::replica is -1; wants a number from 0";
   }
-  CHECK(refusal(session, fit.all, options) == wanted);
+  CHECK(refusal(fit.session, fit.all, options) == wanted);
 }
 
 TEST_CASE("progress is told once at first and once for each step") {
-  Fit fit;
-  Session session = Session::local(fit.graph);
+  LocalFit fit;
   TrainOptions options = steps(5);
   std::vector<int64_t> told;
   options.on_progress = [&](const TrainProgress& p) { told.push_back(p.step); };
-  train(session, fit.all, options);
+  fit.train(options);
   CHECK(told == std::vector<int64_t>{0, 1, 2, 3, 4, 5});
 }
 
 TEST_CASE("a new session computes with the parameters of a checkpoint") {
   Folder folder("train-load");
-  TrainOptions options = steps(6);
-  options.checkpoint_dir = folder.path();
+  TrainOptions options{.steps = 6, .checkpoint_dir = folder.path()};
   const auto loss = [](Session& session, Fit& fit) {
     return session.run({fit.all[0].loss}, {{fit.all[0].feeds[0], fit.all[0].batch(1)[0]}})[0]
         .item<double>();
@@ -414,9 +343,7 @@ TEST_CASE("a new session computes with the parameters of a checkpoint") {
 
 TEST_CASE("who loads an older checkpoint because the newest is damaged is told") {
   Folder folder("train-load-damaged");
-  TrainOptions options = steps(6);
-  options.checkpoint_dir = folder.path();
-  options.checkpoint_every = 3;
+  TrainOptions options{.steps = 6, .checkpoint_dir = folder.path(), .checkpoint_every = 3};
   Fit trained, fresh;
   Session session = Session::local(trained.graph);
   const std::filesystem::path newest = train(session, trained.all, options).checkpoint;

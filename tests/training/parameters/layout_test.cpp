@@ -2,7 +2,6 @@
 #include "training/parameters/layout.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include <doctest/doctest.h>
 

@@ -1,13 +1,30 @@
 // One process's side of pulls and pushes: its requests to shards and their sequence numbers.
 #include <doctest/doctest.h>
 
-#include <future>
-
 #include "training/parameters/parameter_client.hpp"
 #include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 namespace {
+
+// Routes by which each ps has one slice of w, of sizes `sizes`; `shard` serves all of them.
+ParameterRoutes routes_to(const ShardDoor& shard, const Shape& shape,
+                          const std::vector<int64_t>& sizes, uint64_t epoch = 1) {
+  ParameterRoutes routes{.epoch = epoch};
+  auto& w = routes.parameters["w"] = {DType::f32, shape, {}};
+  int64_t offset = 0;
+  for (const int64_t size : sizes) {
+    const auto i = static_cast<uint32_t>(w.slices.size());
+    w.slices.push_back({.slice = i,
+                        .offset = std::exchange(offset, offset + size),
+                        .size = size,
+                        .task = detail::concat("/job:ps/task:", i),
+                        .shard = shard});
+  }
+  return routes;
+}
+
+Tensor zeros(DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }
 
 // A client with one shard, which keeps all requests.
 struct ClientRig {
@@ -15,16 +32,11 @@ struct ClientRig {
   caf::actor_system system{config};
   caf::scoped_actor shard{system};
   const ShardDoor door = caf::actor_cast<ShardDoor>(shard);
-  std::shared_ptr<ParameterClient> client = std::make_shared<ParameterClient>(
-      system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
-  ClientRig() {
-    ParameterRoutes routes;
-    routes.epoch = 1;
-    routes.parameters["w"] = {
-        DType::f32,
-        Shape{2},
-        {{.slice = 0, .offset = 0, .size = 2, .task = "/job:ps/task:0", .shard = door}}};
-    client->set_routes(routes);
+  std::shared_ptr<ParameterClient> client;
+  explicit ClientRig(const Shape& shape = {2}, const std::vector<int64_t>& sizes = {2},
+                     const std::function<Tensor(DType, const Shape&)>& allocate = zeros)
+      : client(std::make_shared<ParameterClient>(system, allocate, 1)) {
+    client->set_routes(routes_to(door, shape, sizes));
   }
   Push push(int64_t step, std::vector<Errc>& ended) {
     client->push("w", {0, step}, Tensor::zeros(DType::f32, {2}),
@@ -84,16 +96,8 @@ TEST_CASE("the parts of a push whose first part is answered while the second is 
   const auto shard = caf::make_actor<AnsweringShard, ShardDoor>(
       system.next_actor_id(), system.node(), &system, actor_config);
   auto& door = *static_cast<AnsweringShard*>(caf::actor_cast<caf::abstract_actor*>(shard));
-  door.client = std::make_shared<ParameterClient>(
-      system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
-  ParameterRoutes routes;
-  routes.epoch = 1;
-  routes.parameters["w"] = {
-      DType::f32,
-      Shape{2, 2},
-      {{.slice = 0, .offset = 0, .size = 1, .task = "/job:ps/task:0", .shard = shard},
-       {.slice = 1, .offset = 1, .size = 3, .task = "/job:ps/task:1", .shard = shard}}};
-  door.client->set_routes(routes);
+  door.client = std::make_shared<ParameterClient>(system, zeros, 1);
+  door.client->set_routes(routes_to(shard, {2, 2}, {1, 3}));
   for (const Errc answer : {Errc::peer_lost, Errc::ok}) {
     door.answer = answer;
     door.gradients.clear();
@@ -114,8 +118,7 @@ TEST_CASE("the parts of a push whose first part is answered while the second is 
 
 TEST_CASE("routes of the same epoch do not overtake a gradient that was given away") {
   ClientRig rig;
-  ParameterRoutes routes;
-  routes.epoch = 1;
+  ParameterRoutes routes{.epoch = 1};
   SliceRoute whole{.slice = 0, .offset = 0, .size = 30'000, .task = "/job:local/task:0"};
   whole.local = true;
   whole.shard = rig.door;
@@ -142,8 +145,7 @@ TEST_CASE("routes of the same epoch do not overtake a gradient that was given aw
 TEST_CASE("a shard of the process gets a large gradient for good, and is asked again without one") {
   ClientRig rig;
   const auto route_to = [&](std::vector<SliceRoute> slices) {
-    ParameterRoutes routes;
-    routes.epoch = 1;
+    ParameterRoutes routes{.epoch = 1};
     for (SliceRoute& slice : slices) slice.shard = rig.door;
     routes.parameters["w"] = {DType::f32, Shape{30'000}, std::move(slices)};
     rig.client->set_routes(routes);
@@ -193,21 +195,8 @@ TEST_CASE("a shard of the process gets a large gradient for good, and is asked a
 }
 
 TEST_CASE("rows are asked of the slices that have them, and come back in their order") {
-  caf::actor_system_config config;
-  caf::actor_system system{config};
-  caf::scoped_actor shard{system};
-  const ShardDoor door = caf::actor_cast<ShardDoor>(shard);
-  ParameterClient client(
-      system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
-  ParameterRoutes routes;
-  routes.epoch = 1;
-  routes.parameters["w"] = {
-      DType::f32,
-      Shape{12, 2},
-      {{.slice = 0, .offset = 0, .size = 8, .task = "/job:ps/task:0", .shard = door},
-       {.slice = 1, .offset = 8, .size = 8, .task = "/job:ps/task:1", .shard = door},
-       {.slice = 2, .offset = 16, .size = 8, .task = "/job:ps/task:2", .shard = door}}};
-  client.set_routes(routes);
+  ClientRig rig({12, 2}, {8, 8, 8});
+  ParameterClient& client = *rig.client;
   Errc code = Errc::internal;
   Tensor got;
   const auto ask = [&](const Tensor& indices) {
@@ -219,7 +208,7 @@ TEST_CASE("rows are asked of the slices that have them, and come back in their o
   };
   const auto receive = [&] {
     Pull sent;
-    shard->receive([&](const Pull& m) { sent = m; });
+    rig.shard->receive([&](const Pull& m) { sent = m; });
     return sent;
   };
   ask(Tensor::of<int64_t>({9, 1, 11, 9}, {2, 2}));
@@ -262,25 +251,12 @@ TEST_CASE("rows are asked of the slices that have them, and come back in their o
 }
 
 TEST_CASE("an answer that finds no memory for its rows is the asker's to know, and nobody else's") {
-  caf::actor_system_config config;
-  caf::actor_system system{config};
-  caf::scoped_actor shard{system};
-  const ShardDoor door = caf::actor_cast<ShardDoor>(shard);
   bool room = false;
-  ParameterClient client(
-      system,
-      [&](DType dtype, const Shape& shape) {
-        if (!room) throw Error(Errc::out_of_memory, "the budget is spent");
-        return Tensor::zeros(dtype, shape);
-      },
-      1);
-  ParameterRoutes routes;
-  routes.epoch = 1;
-  routes.parameters["w"] = {
-      DType::f32,
-      Shape{2, 1},
-      {{.slice = 0, .offset = 0, .size = 2, .task = "/job:ps/task:0", .shard = door}}};
-  client.set_routes(routes);
+  ClientRig rig({2, 1}, {2}, [&](DType dtype, const Shape& shape) {
+    if (!room) throw Error(Errc::out_of_memory, "the budget is spent");
+    return zeros(dtype, shape);
+  });
+  ParameterClient& client = *rig.client;
   std::vector<Errc> ended;
   std::string why;
   Tensor got;
@@ -292,7 +268,7 @@ TEST_CASE("an answer that finds no memory for its rows is the asker's to know, a
                        got = std::move(value);
                      });
     uint64_t ticket = 0;
-    shard->receive([&](const Pull& m) { ticket = m.ticket; });
+    rig.shard->receive([&](const Pull& m) { ticket = m.ticket; });
     client.on(Pulled{.ticket = ticket, .version = 1, .values = Tensor::of<float>({5, 7}, {2})});
   };
   CHECK_NOTHROW(ask());
@@ -309,8 +285,7 @@ TEST_CASE("an answer that finds no memory for its rows is the asker's to know, a
 TEST_CASE("a push that finds no memory to be cut leaves nothing behind, and its asker is told") {
   ClientRig rig;
   constexpr int64_t kRow = 1 << 22, kRows = 1 << 23;  // one row for all: too large to repeat
-  ParameterRoutes routes;
-  routes.epoch = 1;
+  ParameterRoutes routes{.epoch = 1};
   SliceRoute low{.slice = 0, .offset = 0, .size = kRow, .task = "/job:ps/task:0"}, high = low;
   low.shard = high.shard = rig.door;
   high.slice = 1;
@@ -358,30 +333,13 @@ TEST_CASE("an answer that nothing has changed means the values that its pull has
 }
 
 TEST_CASE("a request that begins while the routes change ends with the old epoch") {
-  caf::actor_system_config config;
-  caf::actor_system system{config};
-  caf::scoped_actor shard{system};
-  const ShardDoor door = caf::actor_cast<ShardDoor>(shard);
-  std::shared_ptr<ParameterClient> client;
-  const auto routes = [&](uint64_t epoch) {
-    ParameterRoutes out;
-    out.epoch = epoch;
-    out.parameters["w"] = {
-        DType::f32,
-        Shape{2},
-        {{.slice = 0, .offset = 0, .size = 1, .task = "/job:ps/task:0", .shard = door},
-         {.slice = 1, .offset = 1, .size = 1, .task = "/job:ps/task:1", .shard = door}}};
-    return out;
-  };
   std::function<void()> meanwhile;  // between a pull's look at the routes and its first message
-  client = std::make_shared<ParameterClient>(
-      system,
-      [&](DType dtype, const Shape& shape) {
-        meanwhile();
-        return Tensor::zeros(dtype, shape);
-      },
-      1);
-  client->set_routes(routes(1));
+  ClientRig rig({2}, {1, 1}, [&](DType dtype, const Shape& shape) {
+    meanwhile();
+    return zeros(dtype, shape);
+  });
+  ParameterClient* const client = rig.client.get();
+  const auto routes = [&](uint64_t epoch) { return routes_to(rig.door, {2}, {1, 1}, epoch); };
   std::vector<Errc> ended;
   const auto pull = [&] {
     client->pull("w", {0, 0},

@@ -1,11 +1,9 @@
 // Parameters that a program writes itself: assignments, sums, rows and counters as ops of a graph,
 // in sessions, trainings and checkpoints.
-#include <doctest/doctest.h>
 
 #include <functional>
 #include <optional>
 
-#include "devices/run_context.hpp"
 #include "ops/state/pushes.hpp"
 #include "tests/support/fake_shards.hpp"
 #include "tests/support/fit.hpp"
@@ -120,9 +118,7 @@ TEST_CASE("writes beside a training go on from a checkpoint, under both rules") 
       tower.update = group(fit.graph, {tower.update, runs.update, seen});
     };
     Folder folder("train-writes");
-    TrainOptions options = steps(5);
-    options.rule = rule;
-    options.checkpoint_dir = folder.path();
+    TrainOptions options{.rule = rule, .steps = 5, .checkpoint_dir = folder.path()};
     {
       Fit fit;
       model(fit);
@@ -171,9 +167,7 @@ TEST_CASE("what cannot be written is refused while the graph is built") {
   const Output table = table_in(graph), x = fill(graph, {4, 2}, 1, DType::f64);
   const Output ids = constant(graph, Tensor::of<int64_t>({0, 1}, {2}));
   const auto refused = [](const std::function<void()>& f, const std::string& text) {
-    const Refusal end = refusal_of(f);
-    CHECK(end.code == Errc::invalid_argument);
-    has(end.text, text);
+    check_invalid(f, text);
   };
   refused([&] { assign(x, x); }, "wants what parameter() returned, got the Fill node Fill");
   refused([&] { assign(Output{}, x); }, "its parameter is an undefined Output");
@@ -223,10 +217,12 @@ TEST_CASE("an index that is no row fails the step, naming the parameter") {
       const auto refused = [&](const Output& what, const std::string& name) {
         for (const auto bad : {static_cast<int32_t>(rows), -1}) {
           const Tensor fed = Tensor::of<int32_t>({0, bad}, {2});
-          const Refusal end = refusal_of([&] { session.run({what}, {{ids, fed}}); });
-          CHECK(end.code == Errc::invalid_argument);
-          has(end.text, detail::concat("index ", bad, range, ", the rows of ", name,
-                                       "; indices count from 0: give one of those"));
+          check_invalid(
+              [&] {
+                session.run({what}, {{ids, fed}});
+              },
+              detail::concat("index ", bad, range, ", the rows of ", name,
+                             "; indices count from 0: give one of those"));
         }
       };
       for (const Output& write : writes) refused(write, "table");

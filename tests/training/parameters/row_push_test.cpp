@@ -1,6 +1,5 @@
 // Gradients by rows, from a client's requests to a shard's values: within a process, and as another
 // one gets them.
-#include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
@@ -209,8 +208,7 @@ TEST_CASE("rows go to one shard as they are, and cut to several") {
   ParameterClient client(
       system, [](DType dtype, const Shape& shape) { return Tensor::zeros(dtype, shape); }, 1);
   const auto route_to = [&](std::vector<SliceRoute> slices) {
-    ParameterRoutes routes;
-    routes.epoch = 1;
+    ParameterRoutes routes{.epoch = 1};
     routes.parameters["w"] = {DType::f32, Shape{6, 2}, std::move(slices)};
     client.set_routes(routes);
   };

@@ -1,11 +1,9 @@
 // Optimizers against the published formulas, step by step in double; their needs and their
 // refusals. optimizer_trajectory_test.cpp has the values of all kinds.
-#include "training/rules/optimizer.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,4 @@
 // Gradients by rows, from a client's cut to the update of a shard, and in whole trainings.
-#include <doctest/doctest.h>
-
 #include <mutex>
 
 #include "tests/support/fit.hpp"
@@ -273,8 +271,7 @@ TEST_CASE("a training by rows is resumed, on any layout, to the same bits") {
   const std::string expected = run(local, whole, steps(8)).weights_sha256;
   // 320 KB: slices of two tasks, cut between rows.
   const LocalCluster cluster({"/job:ps/task:0", "/job:ps/task:1"});
-  TrainOptions options = steps(5);
-  options.checkpoint_dir = folder.path();
+  TrainOptions options{.steps = 5, .checkpoint_dir = folder.path()};
   {
     Rows model(optimizer, 2, false);
     Session session = cluster.connect(model.graph);
@@ -293,8 +290,7 @@ TEST_CASE("rows that are filled with zeros after all are warned of once") {
   std::mutex mutex;
   std::vector<std::string> warnings;
   Rows model(sgd(0.1), 2, true);
-  ProcessOptions options;
-  options.threads = 1;
+  ProcessOptions options{.threads = 1};
   options.log = [&](LogLevel level, const std::string& line) {
     const std::lock_guard lock(mutex);
     if (level == LogLevel::warn && line.find("pushed as zeros") != line.npos)

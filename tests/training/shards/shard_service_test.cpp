@@ -22,17 +22,12 @@ namespace troupe {
 namespace {
 
 CreateShard one_shard() {
-  SliceSpec slice;
-  slice.parameter = "w";
-  slice.dtype = static_cast<uint8_t>(DType::f32);
-  slice.shape = {4};
-  slice.size = 4;
-  slice.optimizer = "sgd(learning rate 0.1)";
-  CreateShard m;
-  m.container = "shared";
-  m.epoch = 1;
-  m.replicas = {0};
-  m.slices = {slice};
+  SliceSpec slice{.parameter = "w",
+                  .dtype = static_cast<uint8_t>(DType::f32),
+                  .shape = {4},
+                  .size = 4,
+                  .optimizer = "sgd(learning rate 0.1)"};
+  CreateShard m{.container = "shared", .epoch = 1, .replicas = {0}, .slices = {slice}};
   return m;
 }
 
@@ -291,10 +286,7 @@ TEST_CASE("first values count when they have come whole and in order") {
     caf::scoped_actor session(process.system());
     use_shard(session, service);
     const auto piece = [&](int64_t offset, size_t bytes) {
-      SetInitial m;
-      m.container = "shared";
-      m.epoch = 1;
-      m.byte_offset = offset;
+      SetInitial m{.container = "shared", .epoch = 1, .byte_offset = offset};
       m.bytes.assign(bytes, 0);
       Errc out = Errc::ok;
       session->request(service, std::chrono::seconds(30), m)
