@@ -98,9 +98,7 @@ std::vector<std::string> weights(const std::string& address,
 }  // namespace
 
 TEST_CASE("part: a ps" * doctest::skip()) {
-  NodeOptions options;
-  options.job = "ps";
-  options.task = std::atoi(told("PART_TASK"));
+  NodeOptions options{.job = "ps", .task = std::atoi(told("PART_TASK"))};
   if (*told("PART_SEED")) options.seeds = {told("PART_SEED")};
   options.process.threads = 1;
   options.on_listening = answer;
@@ -128,9 +126,7 @@ TEST_CASE("part: a program" * doctest::skip()) {
   options.container = told("PART_CONTAINER");
   options.replicas = 2;
   Session session = Session::connect(graph, told("PART_SEED"), options);
-  TrainOptions training;
-  training.rule = aggregation_from_string(told("PART_RULE"));
-  training.steps = 50;
+  TrainOptions training{.rule = aggregation_from_string(told("PART_RULE")), .steps = 50};
   const TrainResult result = train(session, towers, training);
   answer(result.weights_sha256);
 }

@@ -1,14 +1,9 @@
 // Plugins: loaded ops run like any op, and a refused plugin changes nothing.
-#include <doctest/doctest.h>
-
-#include <fstream>
-
 #include "tests/support/refusal.hpp"
 #include "tests/support/temp_file.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/custom_op.hpp"
 #include "troupe/session.hpp"
-#include "tests/support/paths.hpp"
 
 namespace troupe {
 namespace {
@@ -23,8 +18,7 @@ std::vector<Tensor> run_op(const std::string& op) {
   const Output x = placeholder(graph, DType::f32, {-1});
   const Output y = graph.add({.op = op, .inputs = {x}, .name = "theirs"});
   const Output dx = op == "Cube" ? gradients({y}, {x})[0] : x;
-  ProcessOptions one_lane;
-  one_lane.threads = 1;
+  ProcessOptions one_lane{.threads = 1};
   Session session = Session::local(graph, one_lane);
   return session.run({y, dx}, {{x, Tensor::of<float>({1, -2, 0.5}, {3})}});
 }
@@ -98,25 +92,26 @@ TEST_CASE("a plugin that was cut off is refused, wherever it was cut") {
   CHECK(code_of([&] { load_plugin(registry, empty.path()); }) == Errc::io);
   CHECK(code_of([&] { load_plugin(registry, ""); }) == Errc::invalid_argument);
   CHECK(code_of([&] { load_plugin(registry, text.path()); }) == Errc::bad_data);
-  const Refusal folder = refusal_of([&] { load_plugin(registry, binary_dir()); });
-  CHECK(folder.code == Errc::io);
-  has(folder.text, "it is a folder; name the shared library in it");
+  check_error(
+      Errc::io, [&] { load_plugin(registry, binary_dir()); },
+      "it is a folder; name the shared library in it");
 }
 
 TEST_CASE("one plugin twice is refused by the name of its op") {
-  const Refusal refusal = refusal_of([] { ops_with_plugins({plugin("cube"), plugin("cube")}); });
-  CHECK(refusal.code == Errc::bad_configuration);
-  has(refusal.text, "\"Cube\", but there is already one");
+  check_error(
+      Errc::bad_configuration,
+      [] {
+        ops_with_plugins({plugin("cube"), plugin("cube")});
+      },
+      "\"Cube\", but there is already one");
 }
 
 TEST_CASE("a kernel of a plugin that throws, or makes another shape, fails its step alone") {
   for (int round = 0; round < 2; ++round) {
-    const Refusal thrown = refusal_of([] { run_op("ThrowsInKernel"); });
-    CHECK(thrown.code == Errc::kernel_failed);
-    has(thrown.text, "theirs");
-    const Refusal shape = refusal_of([] { run_op("OtherShape"); });
-    CHECK(shape.code == Errc::kernel_failed);
-    has(shape.text, "theirs");
+    check_error(
+        Errc::kernel_failed, [] { run_op("ThrowsInKernel"); }, "theirs");
+    check_error(
+        Errc::kernel_failed, [] { run_op("OtherShape"); }, "theirs");
     CHECK(same_bits(run_op("Cube")[0], Tensor::of<float>({1, -8, 0.125}, {3})));
   }
 }

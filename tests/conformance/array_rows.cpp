@@ -1,6 +1,5 @@
 // Rows of ONNX's ops that make, move, split and join elements.
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "tests/conformance/mapping.hpp"

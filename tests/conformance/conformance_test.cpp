@@ -9,7 +9,6 @@
 #include <iostream>
 #include <sstream>
 
-#include "ops/check/op_check.hpp"
 #include "tests/conformance/expectations.hpp"
 #include "tests/support/paths.hpp"
 

@@ -1,6 +1,5 @@
 // Rows of ONNX's branches and loops: their bodies, which are graphs in attributes, are built in the
 // frames of cond, while_loop, scan and map_rows.
-#include <algorithm>
 
 #include "tests/conformance/mapping.hpp"
 #include "troupe/ops/control_flow.hpp"

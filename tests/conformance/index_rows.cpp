@@ -1,7 +1,4 @@
 // Rows of ONNX's ops that select, find, sort and count elements.
-#include <algorithm>
-#include <numeric>
-
 #include "tests/conformance/mapping.hpp"
 
 namespace troupe {

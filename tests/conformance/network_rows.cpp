@@ -2,7 +2,6 @@
 // 1, Troupe's are the last one.
 #include <algorithm>
 
-#include "tests/conformance/mapping.hpp"
 #include "tests/conformance/windows.hpp"
 #include "troupe/ops/networks.hpp"
 

@@ -1,6 +1,5 @@
 // Rows of ONNX's ops on quantised numbers; Troupe's functions compute them as floats or wider
 // integers.
-#include "tests/conformance/mapping.hpp"
 #include "tests/conformance/windows.hpp"
 
 namespace troupe {

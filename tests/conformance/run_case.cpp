@@ -5,7 +5,6 @@
 #include <set>
 #include <type_traits>
 
-#include "ops/check/op_check.hpp"
 #include "tests/conformance/mapping.hpp"
 
 namespace troupe {

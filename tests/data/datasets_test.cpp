@@ -1,7 +1,6 @@
 // The digits that ship with the project, and MNIST if its files exist.
 #include <sys/stat.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <iostream>
 
@@ -9,7 +8,6 @@
 
 #include "tests/support/temp_file.hpp"
 #include "troupe/data.hpp"
-#include "tests/support/paths.hpp"
 
 namespace troupe {
 namespace {

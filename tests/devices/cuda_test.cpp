@@ -1,6 +1,5 @@
 // The CUDA device: copies, order, memory, and cuBLAS matmul against the CPU's. The suite "gpu"
 // skips on a machine without a GPU.
-#include <doctest/doctest.h>
 
 #include <cmath>
 #include <iostream>
@@ -10,6 +9,7 @@
 #include "devices/memory/pool.hpp"
 #include "devices/run_context.hpp"
 #include "tests/support/engine/device_reply.hpp"
+#include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -82,13 +82,9 @@ void check_product(Gpu& gpu, const Product& product) {
 
 TEST_CASE("a GPU that is not there is refused, with what to do") {
   const int missing = cuda_device_count();
-  try {
-    make_cuda_device("/job:a/task:0/device:cuda:9", missing, 1 << 20);
-    FAIL("no refusal");
-  } catch (const Error& e) {
-    CHECK(e.code() == Errc::bad_configuration);
-    CHECK(std::string(e.what()).find("device /job:a/task:0/device:cuda:9 wants GPU ") == 0);
-  }
+  const auto make = [&] { make_cuda_device("/job:a/task:0/device:cuda:9", missing, 1 << 20); };
+  CHECK(error_text(Errc::bad_configuration, make)
+            .starts_with("device /job:a/task:0/device:cuda:9 wants GPU "));
 }
 
 TEST_SUITE("gpu") {

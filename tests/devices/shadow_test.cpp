@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <future>
 
-#include "devices/device.hpp"
 #include "graph/base/buffer.hpp"
 #include "tests/support/engine/device_reply.hpp"
 #include "tests/support/engine/small_ops.hpp"

@@ -1,6 +1,5 @@
 // The gradient of a first layer's input: gradients() of a graph adds it on request, and no call
 // that does not fetch it runs a node of it.
-#include <doctest/doctest.h>
 
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"

@@ -3,7 +3,7 @@
 
 #include "tests/support/evaluate.hpp"
 #include "tests/support/engine/toy_ops.hpp"
-#include "troupe/graph.hpp"
+#include "tests/support/within.hpp"
 #include "troupe/ops.hpp"
 
 using namespace troupe;
@@ -200,12 +200,10 @@ TEST_CASE(
     "origin") {
   Graph graph(toy_ops());
   const Output x = source(graph, "x"), dy = source(graph, "dy");
-  Output y;
-  {
-    const auto scope =
-        graph.scope({.name = "fc1", .device = "/job:worker/task:1", .colocate_with = "x"});
-    y = graph.add({.op = "Mul", .inputs = {x, x}, .name = "y"}, {"model.cpp", 5});
-  }
+  const Output y = within(
+      graph.scope({.name = "fc1", .device = "/job:worker/task:1", .colocate_with = "x"}), [&] {
+        return graph.add({.op = "Mul", .inputs = {x, x}, .name = "y"}, {"model.cpp", 5});
+      });
   const auto elsewhere =
       graph.scope({.name = "train", .device = "/job:ps/task:3", .colocate_with = "dy"});
   CHECK(

@@ -1,11 +1,11 @@
 // Functions while a graph is built: the nodes that a call adds, the text of each refusal, and the
 // text form. Tests of the computed values are in tests/actors/master/session_function_test.cpp.
-#include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "graph/prune.hpp"
 #include "tests/support/refusal.hpp"
+#include "tests/support/within.hpp"
 #include "troupe/nn.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
@@ -54,11 +54,8 @@ TEST_CASE("a call of a function that does not call itself is its nodes, in the s
   CHECK(square.defined());
   CHECK(square.name() == "square");
   const Output x = placeholder(graph, DType::f64, {}, "x");
-  Output y;
-  {
-    const auto scope = graph.scope({.name = "tower1", .device = "/device:cpu:1", .replica = 1});
-    y = square(square({x}))[0];
-  }
+  const Output y = within(graph.scope({.name = "tower1", .device = "/device:cpu:1", .replica = 1}),
+                          [&] { return square(square({x}))[0]; });
   const Node& node = graph.node(y.node);
   CHECK(node.op->name == "Multiply");
   CHECK(node.name == "tower1/square/Multiply_1");

@@ -4,7 +4,6 @@
 #include "graph/device_name.hpp"
 #include "graph/op.hpp"
 #include "tests/support/engine/toy_ops.hpp"
-#include "troupe/graph.hpp"
 
 using namespace troupe;
 

@@ -1,6 +1,5 @@
 // Custom ops whose rules, kernels or traits are wrong: each is refused where the fault shows, with
 // the op's name and the correct form.
-#include <doctest/doctest.h>
 
 #include <array>
 
@@ -114,10 +113,9 @@ TEST_CASE("an op of one's own cannot be a node of control flow") {
     CAPTURE(kind);
     Op op = own_op();
     op.control = ControlKind{kind};
-    const Refusal refusal = refusal_of([&] { ops_with({op}); });
-    CHECK(refusal.code == Errc::invalid_argument);
-    has(refusal.text, "op \"Mine\": its `control` says that it opens, borders or calls a frame");
-    has(refusal.text, "leave `control` out, and build with cond()");
+    check_invalid([&] { ops_with({op}); },
+                  "op \"Mine\": its `control` says that it opens, borders or calls a frame",
+                  "leave `control` out, and build with cond()");
   }
   Registry registry;  // an existing name with another schema
   Op save = builtin_ops()->get("Save");

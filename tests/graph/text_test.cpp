@@ -1,11 +1,9 @@
 // The text form: the same graph comes back, and every broken text is refused with its line.
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <limits>
 
 #include "tests/support/engine/toy_ops.hpp"
-#include "troupe/graph.hpp"
+#include "tests/support/refusal.hpp"
 
 using namespace troupe;
 
@@ -203,12 +201,8 @@ TEST_CASE("every cut of a graph text is refused or read as a smaller graph") {
   for (size_t n = 0; n < text.size(); ++n) {
     CAPTURE(n);
     size_t nodes = 0;
-    Errc code = Errc::ok;
-    try {
-      nodes = graph_from_text(text.substr(0, n), toy_ops())->nodes().size();
-    } catch (const Error& e) {
-      code = e.code();
-    }
+    const Errc code =
+        code_of([&] { nodes = graph_from_text(text.substr(0, n), toy_ops())->nodes().size(); });
     CHECK((code == Errc::ok || code == Errc::bad_data));
     CHECK(nodes <= 3);
   }

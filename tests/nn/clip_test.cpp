@@ -1,6 +1,5 @@
 // Clipping, weight decay and penalties: their values against numbers from NumPy, and their
 // refusals.
-#include <doctest/doctest.h>
 
 #include <cmath>
 #include <vector>

@@ -1,10 +1,8 @@
 // Attention, residual and inception blocks against NumPy, from the formulas of their papers, and
 // their gradients in a training step.
-#include <doctest/doctest.h>
 
 #include "tests/support/parameters.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/nn.hpp"
 #include "troupe/optimizer.hpp"
 
 namespace troupe {

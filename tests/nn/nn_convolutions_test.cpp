@@ -1,12 +1,8 @@
 // Convolution layers of all kinds: each is its op with parameters of its own, whose initial values
 // depend on the inputs and outputs of one filter.
-#include <doctest/doctest.h>
-
-#include <cmath>
 
 #include "tests/support/parameters.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/nn.hpp"
 
 namespace troupe {
 namespace {

@@ -1,12 +1,8 @@
 // Layers: their values for given parameters against NumPy; the names of their parameters;
 // gradients; refusals.
-#include <doctest/doctest.h>
-
-#include <cmath>
 
 #include "tests/support/parameters.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/nn.hpp"
 #include "troupe/optimizer.hpp"
 
 namespace troupe {

@@ -1,9 +1,6 @@
 // nn::Model: names of parameters, sharing between models and towers, penalties.
-#include <doctest/doctest.h>
-
 #include "tests/support/parameters.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/nn.hpp"
 #include "troupe/optimizer.hpp"
 
 namespace troupe {

@@ -1,9 +1,6 @@
 // Recurrent layers against NumPy: several layers, both directions, the states of all; and refusals.
-#include <doctest/doctest.h>
-
 #include "tests/support/parameters.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/nn.hpp"
 #include "troupe/optimizer.hpp"
 
 namespace troupe {

@@ -2,7 +2,6 @@
 // values that NumPy computed.
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include <doctest/doctest.h>
 

@@ -10,6 +10,7 @@
 #include "graph/prune.hpp"
 #include "placement/passes/passes.hpp"
 #include "tests/support/evaluate.hpp"
+#include "tests/support/within.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {
@@ -121,11 +122,8 @@ TEST_CASE("with passes off a call has what it needs and no less") {
 TEST_CASE("nodes of a call have the devices and reasons of those they were made of") {
   Graph graph;
   const Output x = placeholder(graph, DType::f32, {2}, "x");
-  Output y;
-  {
-    const auto scope = graph.scope({.device = "/device:cpu:1"});
-    y = negate(negate(negate(x)));
-  }
+  const Output y =
+      within(graph.scope({.device = "/device:cpu:1"}), [&] { return negate(negate(negate(x))); });
   const std::string zero = "/job:me/task:0/device:cpu:0", one = "/job:me/task:0/device:cpu:1";
   const Placement placement =
       place(graph, prune(graph, {y}, {x}), {.devices = {zero, one}, .default_device = zero});

@@ -1,6 +1,4 @@
 // Frames of a graph: captured values, refusals, and that texts, copies and passes keep frames.
-#include <doctest/doctest.h>
-
 #include <algorithm>
 
 #include "graph/frames.hpp"

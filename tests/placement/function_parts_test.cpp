@@ -1,6 +1,5 @@
 // The partitions of functions that are called: each body is a partition of its own, on its caller's
 // device, and passes leave it whole.
-#include <doctest/doctest.h>
 
 #include <algorithm>
 
@@ -75,9 +74,8 @@ TEST_CASE(
 
 TEST_CASE("a call that stands elsewhere than its function is refused") {
   const Program p;
-  const Refusal refusal = refusal_of([&] { p.parts(kThere); });
-  CHECK(refusal.code == Errc::invalid_argument);
-  has(refusal.text, "a function that is called, its body and its calls stand on one device");
+  check_invalid([&] { p.parts(kThere); },
+                "a function that is called, its body and its calls stand on one device");
 }
 
 TEST_CASE("passes keep what calls need, and can be read and written again") {

@@ -2,8 +2,6 @@
 // be counted by hand.
 #include "placement/memory_plan.hpp"
 
-#include <doctest/doctest.h>
-
 #include <random>
 
 #include "graph/prune.hpp"

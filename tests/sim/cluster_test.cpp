@@ -1,6 +1,5 @@
 // Whole clusters in one thread: a training over 2 ps, 3 workers and a client, without faults, with
 // lost and doubled pushes, with workers and ps that are killed and come back.
-#include <set>
 
 #include "tests/support/simulation/sim_cluster.hpp"
 

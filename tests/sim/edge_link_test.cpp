@@ -2,8 +2,6 @@
 // of edges are lost without an answer; no step waits for them for long.
 #include <doctest/doctest.h>
 
-#include <deque>
-
 #include "actors/master/master.hpp"
 #include "tests/support/simulation/sim_process.hpp"
 
@@ -35,13 +33,9 @@ class Three {
     for (const std::string& task : {kFirst, kSecond, kClient}) {
       Member& m = *members_.emplace_back(std::make_unique<Member>());
       m.host = &net_.add(task);
-      ProcessOptions options;
-      options.threads = 1;
-      options.cuda = false;
-      options.ops = ops_;
-      ClusterOptions cluster;
-      cluster.listen = detail::concat("127.0.0.1:", port++);
-      cluster.seeds = {"127.0.0.1:1000"};
+      ProcessOptions options{.threads = 1, .cuda = false, .ops = ops_};
+      ClusterOptions cluster{.listen = detail::concat("127.0.0.1:", port++),
+                             .seeds = {"127.0.0.1:1000"}};
       m.process = std::make_unique<Process>(task, 1, options, cluster, seams_of(*m.host));
       m.jobs = &jobs_of(*m.process);
       m.brokers = &brokers_of(*m.process);

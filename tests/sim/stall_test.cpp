@@ -77,8 +77,7 @@ class Stalled {
     return options_;
   }
   static ClusterOptions cluster() {
-    ClusterOptions out;
-    out.listen = "127.0.0.1:1000";
+    ClusterOptions out{.listen = "127.0.0.1:1000"};
     return out;
   }
 

@@ -10,11 +10,7 @@
 namespace troupe {
 
 inline Hello hello_of(const std::string& job, int task) {
-  Hello h;
-  h.cluster = "test";
-  h.job = job;
-  h.task = task;
-  h.incarnation = 1;
+  Hello h{.cluster = "test", .job = job, .task = task, .incarnation = 1};
   h.node.process = static_cast<uint32_t>(task + 1);
   h.address = "127.0.0.1:1";
   return h;
@@ -110,6 +106,10 @@ struct LinkPair {
   bool both_up() {
     return net.run_until([&] { return a.up && b.up; }, std::chrono::seconds(1));
   }
+  void connect_both() {
+    connect();
+    REQUIRE(both_up());
+  }
 };
 
 inline Tensor ramp(int64_t n) {
@@ -142,6 +142,17 @@ struct Stranger {
   }
   void greet(const Hello& hello) {
     say(encode(Greeting{GreetingKind::hello, Refusal::none, "", hello}));
+  }
+};
+
+// A stranger that has dialled b.
+struct StrangerPair : LinkPair {
+  Stranger s;
+  explicit StrangerPair(uint64_t seed = 1) : LinkPair(seed), s(dial()) {}
+  ConnectionPtr dial() {
+    auto [x, y] = net.connect(left, right);
+    b.open(Link::Role::acceptor, y, hello_of("ps", 0));
+    return x;
   }
 };
 

@@ -70,12 +70,11 @@ struct MeshNode : MeshListener {
            std::function<void(MeshOptions&)> tweak = {}) {
     agent = system.spawn(
         [task]() -> caf::behavior { return {[task](int x) { return x * 10 + task; }}; });
-    MeshOptions options;
-    options.job = job;
-    options.task = task;
-    options.incarnation = 1;
-    options.kinds = data_kinds();
-    options.seeds = std::move(seeds);
+    MeshOptions options{.job = job,
+                        .task = task,
+                        .incarnation = 1,
+                        .seeds = std::move(seeds),
+                        .kinds = data_kinds()};
     if (tweak) tweak(options);
     mesh = std::make_unique<Mesh>(system, net->transport(), net->clock(), rng, doors, options);
     try {

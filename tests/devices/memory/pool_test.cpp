@@ -1,8 +1,8 @@
 // PoolMemory and PoolCache: sizes, reuse, budget, statistics, several threads.
 #include "devices/memory/pool.hpp"
 #include "graph/base/buffer.hpp"
-
-#include <doctest/doctest.h>
+#include "tests/support/refusal.hpp"
+#include "tests/support/threads.hpp"
 
 #include <time.h>
 
@@ -79,18 +79,11 @@ TEST_CASE("statistics count whole blocks, and the peak stays") {
 TEST_CASE("a request past the budget is refused with device, request, use, budget and remedy") {
   PoolMemory pool("/job:worker/task:1/device:cpu:0", 10'000);
   const Tensor held = f32(pool, 1024);
-  try {
-    f32(pool, 2048);
-    FAIL("no refusal");
-  } catch (const Error& e) {
-    CHECK(e.code() == Errc::out_of_memory);
-    CHECK(std::string(e.what()) ==
-          "device /job:worker/task:1/device:cpu:0 has no room for a tensor of 8192 bytes: of its "
-          "memory budget of 10000 "
-          "bytes 4160 are in use and 4160 reserved; use smaller batches, compute values again "
-          "instead of keeping them (troupe/graph.hpp), place some nodes on another "
-          "device, or raise the budget (ProcessOptions::memory_budget_bytes)");
-  }
+  CHECK(error_text(Errc::out_of_memory, [&] { f32(pool, 2048); }) ==
+        "device /job:worker/task:1/device:cpu:0 has no room for a tensor of 8192 bytes: of its "
+        "memory budget of 10000 bytes 4160 are in use and 4160 reserved; use smaller batches, "
+        "compute values again instead of keeping them (troupe/graph.hpp), place some nodes on "
+        "another device, or raise the budget (ProcessOptions::memory_budget_bytes)");
   CHECK_THROWS_AS(pool.allocate(-1), Error);
   CHECK_THROWS_AS(pool.allocate(int64_t{1} << 62), Error);
   CHECK(pool.stats().used_bytes == 4160);
@@ -163,30 +156,27 @@ TEST_CASE("threads that pass tensors on get distinct blocks, and the sums are ex
   std::vector<std::vector<Tensor>> passed(kThreads);
   std::mutex mutex;
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t)
-    threads.emplace_back([&, t] {
-      PoolCache cache(pool);
-      for (int i = 0; i < kRounds; ++i) {
-        Tensor mine = f32(i % 2 ? static_cast<Memory&>(cache) : pool, 1 + (i * 37 + t) % 600);
-        float* elements = mine.mutable_data<float>();
-        std::fill_n(elements, mine.size(), static_cast<float>(t));
-        for (float v : mine.values<float>()) wrong += v != static_cast<float>(t);
-        Tensor other;
-        {
-          std::lock_guard guard(mutex);
-          auto& to = passed[static_cast<size_t>(i % kThreads)];
-          to.push_back(mine);
-          if (to.size() > 8) {
-            other = to.front();
-            to.erase(to.begin());
-          }
+  on_threads(kThreads, [&](int t) {
+    PoolCache cache(pool);
+    for (int i = 0; i < kRounds; ++i) {
+      Tensor mine = f32(i % 2 ? static_cast<Memory&>(cache) : pool, 1 + (i * 37 + t) % 600);
+      float* elements = mine.mutable_data<float>();
+      std::fill_n(elements, mine.size(), static_cast<float>(t));
+      for (float v : mine.values<float>()) wrong += v != static_cast<float>(t);
+      Tensor other;
+      {
+        std::lock_guard guard(mutex);
+        auto& to = passed[static_cast<size_t>(i % kThreads)];
+        to.push_back(mine);
+        if (to.size() > 8) {
+          other = to.front();
+          to.erase(to.begin());
         }
-        if (i % 3) cache.drop(other);
-        cache.drop(mine);
       }
-    });
-  for (std::thread& thread : threads) thread.join();
+      if (i % 3) cache.drop(other);
+      cache.drop(mine);
+    }
+  });
   passed.clear();
   CHECK(wrong == 0);
   CHECK(pool.stats().used_bytes == 0);
@@ -198,21 +188,18 @@ TEST_CASE("threads never reserve more than the budget") {
   PoolMemory pool("cpu", 100'000);
   std::atomic<int> refused{0};
   std::atomic<bool> past_budget{false};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([&, t] {
-      std::vector<Tensor> held;
-      for (int i = 0; i < 1000; ++i) {
-        try {
-          held.push_back(f32(pool, 1 + (i * 131 + t * 17) % 4000));
-        } catch (const Error&) {
-          ++refused;
-          held.clear();
-        }
-        if (pool.stats().reserved_bytes > 100'000) past_budget = true;
+  on_threads(4, [&](int t) {
+    std::vector<Tensor> held;
+    for (int i = 0; i < 1000; ++i) {
+      try {
+        held.push_back(f32(pool, 1 + (i * 131 + t * 17) % 4000));
+      } catch (const Error&) {
+        ++refused;
+        held.clear();
       }
-    });
-  for (std::thread& thread : threads) thread.join();
+      if (pool.stats().reserved_bytes > 100'000) past_budget = true;
+    }
+  });
   CHECK(refused > 0);
   CHECK(!past_budget);
   CHECK(pool.stats().used_bytes == 0);

@@ -1,16 +1,14 @@
 // Lanes: every job runs once for any number of helpers, with several callers, nested, with errors,
 // and with helpers that come late or never.
-#include "devices/threads/lanes.hpp"
 
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <stdexcept>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "tests/support/helpers.hpp"
+#include "tests/support/threads.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {
@@ -38,18 +36,15 @@ TEST_CASE("without helpers the caller runs the jobs in order") {
 TEST_CASE("several callers at once each get their own jobs done") {
   Helpers lanes(2);
   std::atomic<int> wrong{0};
-  std::vector<std::thread> callers;
-  for (int caller = 0; caller < 3; ++caller)
-    callers.emplace_back([&, caller] {
-      for (int round = 0; round < 2000; ++round) {
-        int64_t parts[8] = {};
-        lanes.run(8, [&](int64_t job) { parts[job] = caller * 1000 + round + job; });
-        int64_t sum = 0;
-        for (int64_t part : parts) sum += part;
-        wrong += sum != 8 * (caller * 1000 + round) + 28;
-      }
-    });
-  for (std::thread& caller : callers) caller.join();
+  on_threads(3, [&](int caller) {
+    for (int round = 0; round < 2000; ++round) {
+      int64_t parts[8] = {};
+      lanes.run(8, [&](int64_t job) { parts[job] = caller * 1000 + round + job; });
+      int64_t sum = 0;
+      for (int64_t part : parts) sum += part;
+      wrong += sum != 8 * (caller * 1000 + round) + 28;
+    }
+  });
   CHECK(wrong == 0);
 }
 

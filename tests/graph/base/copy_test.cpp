@@ -3,7 +3,6 @@
 
 #include "graph/graph_state.hpp"
 #include "tests/support/engine/toy_ops.hpp"
-#include "troupe/graph.hpp"
 
 using namespace troupe;
 

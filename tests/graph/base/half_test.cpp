@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <initializer_list>
 #include <limits>
 
 #include "troupe/tensor.hpp"

@@ -1,6 +1,4 @@
 // Shapes, dtypes and tensors: views share elements, handles are counted, wrong access is refused.
-#include <doctest/doctest.h>
-
 #include <limits>
 #include <vector>
 

@@ -89,12 +89,8 @@ class Peer {
   }
   ~Peer() { ::close(fd_); }
   void greet() {
-    Hello hello;
-    hello.cluster = "troupe";
-    hello.job = "worker";
-    hello.task = 7;
-    hello.incarnation = 1;
-    hello.node = node_of_peer();
+    Hello hello{
+        .cluster = "troupe", .job = "worker", .task = 7, .incarnation = 1, .node = node_of_peer()};
     const auto packet = encode(Greeting{GreetingKind::hello, Refusal::none, "", hello});
     say({packet.begin(), packet.end()});
     std::array<char, kGreetingBytes> answer;
@@ -232,11 +228,7 @@ TEST_CASE("who dials while meshes start is greeted or refused, and ends none of 
       to.sin_family = AF_INET;
       to.sin_port = htons(where.port);
       inet_pton(AF_INET, where.host.c_str(), &to.sin_addr);
-      Hello hello;
-      hello.cluster = "troupe";
-      hello.job = "worker";
-      hello.task = 7;
-      hello.node = node_of_peer();
+      Hello hello{.cluster = "troupe", .job = "worker", .task = 7, .node = node_of_peer()};
       const auto packet = encode(Greeting{GreetingKind::hello, Refusal::none, "", hello});
       while (!over) {
         const int fd = socket(AF_INET, SOCK_STREAM, 0);

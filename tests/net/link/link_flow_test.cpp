@@ -1,6 +1,5 @@
 // Links over an in-memory transport under virtual time: the order of messages and the limits of
 // each queue.
-#include "net/link/link.hpp"
 
 #include "tests/support/link_pair.hpp"
 #include "tests/support/raw_frames.hpp"
@@ -11,8 +10,7 @@ using namespace std::chrono_literals;
 
 TEST_CASE("small messages that more follow are written together, at the latest at 64 KiB") {
   LinkPair p;
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   const int64_t before = p.net.writes();
   for (int64_t i = 0; i < 10; ++i)
     CHECK(p.a.send(1, 2, Pull{.step = i}, /*more=*/true) == Errc::ok);
@@ -35,8 +33,7 @@ TEST_CASE("small messages that more follow are written together, at the latest a
 TEST_CASE("a small message overtakes the chunks of a large one") {
   LinkPair p;
   p.net.faults.window = 300'000;
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   CHECK(p.a.send(1, 1, Deliver{{}, false, Errc::ok, "", ramp(2'000'000)}) == Errc::ok);  // 8 MB
   CHECK(p.a.send(2, 1, StartStep{}) == Errc::ok);
   REQUIRE(p.net.run_until([&] { return p.b.messages.size() == 2; }, 60s));
@@ -47,8 +44,7 @@ TEST_CASE("a small message overtakes the chunks of a large one") {
 
 TEST_CASE("a tensor larger than the window arrives") {
   LinkPair p;
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   const int64_t n = (kBulkWindow * 2 + 12345) / 4;
   CHECK(p.a.send(1, 1, Deliver{{}, false, Errc::ok, "", ramp(n)}) == Errc::ok);
   REQUIRE(p.net.run_until([&] { return p.b.messages.size() == 1; }, 60s));
@@ -59,8 +55,7 @@ TEST_CASE("a tensor larger than the window arrives") {
 TEST_CASE("no more bulk bytes are under way than the receiver granted") {
   LinkPair p;
   p.net.faults.window = size_t{1} << 30;  // the stream itself would accept all bytes
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   p.net.freeze(p.right);
   p.a.send(1, 1, Deliver{{}, false, Errc::ok, "", ramp(kBulkWindow)});  // four windows
   p.net.run_for(500ms);
@@ -73,8 +68,7 @@ TEST_CASE("no more bulk bytes are under way than the receiver granted") {
 
 TEST_CASE("the queue of a peer that takes nothing is bounded, and the sender is told") {
   LinkPair p;
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   p.net.cut(p.left, p.right);
   const Tensor t = Tensor::empty(DType::u8, Shape{kBulkQueueMax / 4});
   int sent = 0;
@@ -88,8 +82,7 @@ TEST_CASE("the queue of a peer that takes nothing is bounded, and the sender is 
 
 TEST_CASE("CAF bytes wait for the reader to take them, and past the budget the link ends") {
   LinkPair p;
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   p.b.eat = false;
   for (int i = 0; i < 3; ++i) p.a.link->send_caf(std::vector<char>(3 << 20, 'x'));
   p.net.run_for(2s);
@@ -132,12 +125,9 @@ TEST_CASE("who sends CAF bytes past what it was granted loses its link") {
 }
 
 TEST_CASE("a small frame that claims a large tensor gets no memory for it") {
-  LinkPair p;
-  auto [x, y] = p.net.connect(p.left, p.right);
-  p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
-  Stranger s(x);
-  s.greet(hello_of("worker", 1));
-  s.say(frame(Channel::control, static_cast<uint16_t>(Control::confirm), {}));
+  StrangerPair p;
+  p.s.greet(hello_of("worker", 1));
+  p.s.say(frame(Channel::control, static_cast<uint16_t>(Control::confirm), {}));
   Encoded message = encode(Deliver{});
   message.header.pop_back();  // an undefined tensor consists of its flags only
   Writer claim(message.header);
@@ -145,7 +135,7 @@ TEST_CASE("a small frame that claims a large tensor gets no memory for it") {
   claim.number(static_cast<uint8_t>(DType::u8));
   claim.number(uint8_t{1});  // ndim
   claim.number(kTensorBytesMax);
-  s.say(small_frame(message));
+  p.s.say(small_frame(message));
   REQUIRE(p.net.run_until([&] { return p.b.closed_; }, 1s));
   CHECK(p.b.reason.find("other elements than it says") != p.b.reason.npos);
   CHECK(p.b.allocations == 0);
@@ -153,8 +143,7 @@ TEST_CASE("a small frame that claims a large tensor gets no memory for it") {
 
 TEST_CASE("without memory for a tensor its message says so and the link lives") {
   LinkPair p;
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   p.b.deny_memory = true;
   p.a.send(1, 2, Deliver{.key = {.edge = 4}, .value = ramp(100'000)});
   p.a.send(1, 2, Push{.ticket = 77, .gradient = ramp(10)});
@@ -173,8 +162,7 @@ TEST_CASE("without memory for a tensor its message says so and the link lives") 
 
 TEST_CASE("dropped, doubled and reordered frames leave the others whole") {
   LinkPair p(3);
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   p.net.faults.drop = 0.2;
   p.net.faults.duplicate = 0.2;
   p.net.faults.reorder = 0.2;

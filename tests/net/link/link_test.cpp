@@ -1,6 +1,4 @@
 // Links over an in-memory transport under virtual time: how they begin, how they end.
-#include "net/link/link.hpp"
-
 #include "tests/support/link_pair.hpp"
 #include "tests/support/raw_frames.hpp"
 
@@ -13,8 +11,7 @@ TEST_CASE("two links greet, and messages of all sizes arrive whole, however the 
     LinkPair p(seed);
     p.net.faults.piece_max = seed % 2 ? 700 : 0;
     p.net.faults.window = seed % 3 ? 100'000 : 1 << 20;
-    p.connect();
-    REQUIRE(p.both_up());
+    p.connect_both();
     CHECK(p.a.link->peer().name() == "/job:ps/task:0");
     CHECK(p.b.link->peer().name() == "/job:worker/task:1");
     const std::vector<int64_t> sizes = {0, 1, 1000, 4096, 4097, 65'536, 500'000};
@@ -43,13 +40,10 @@ TEST_CASE("two links greet, and messages of all sizes arrive whole, however the 
 }
 
 TEST_CASE("nothing but the greeting is kept for a stranger, and its frames reach nobody") {
-  LinkPair p;
-  auto [x, y] = p.net.connect(p.left, p.right);
-  p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
-  Stranger s(x);
-  s.greet(hello_of("worker", 1));
+  StrangerPair p;
+  p.s.greet(hello_of("worker", 1));
   // A valid frame, but not the confirmation.
-  s.say(small_frame(encode(StartStep{1, 2, 3, 4, 5, 6})));
+  p.s.say(small_frame(encode(StartStep{1, 2, 3, 4, 5, 6})));
   REQUIRE(p.net.run_until([&] { return p.b.closed_; }, 1s));
   CHECK(p.b.reason.find("before the greeting was confirmed") != p.b.reason.npos);
   CHECK(!p.b.up);
@@ -57,39 +51,30 @@ TEST_CASE("nothing but the greeting is kept for a stranger, and its frames reach
 }
 
 TEST_CASE("somebody who speaks HTTP is told what this port is, and hung up on") {
-  LinkPair p;
-  auto [x, y] = p.net.connect(p.left, p.right);
-  p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
-  Stranger s(x);
-  s.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-  REQUIRE(p.net.run_until([&] { return !s.closed.empty(); }, 1s));
+  StrangerPair p;
+  p.s.say("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  REQUIRE(p.net.run_until([&] { return !p.s.closed.empty(); }, 1s));
   CHECK(p.b.refusal == Refusal::not_ours);
   CHECK(p.b.judged == 0);
-  CHECK(s.heard.find("link of a Troupe cluster") != s.heard.npos);
+  CHECK(p.s.heard.find("link of a Troupe cluster") != p.s.heard.npos);
 }
 
 TEST_CASE("a silent stranger is closed by the deadline") {
-  LinkPair p;
-  auto [x, y] = p.net.connect(p.left, p.right);
-  p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
-  Stranger s(x);
+  StrangerPair p;
   p.net.run_for(4900ms);
   CHECK(!p.b.closed_);
   p.net.run_for(300ms);
   CHECK(p.b.closed_);
   CHECK(p.b.reason.find("5 s") != p.b.reason.npos);
-  CHECK(!s.closed.empty());
+  CHECK(!p.s.closed.empty());
 }
 
 TEST_CASE("a slow stranger gains no time by sending a byte now and then") {
-  LinkPair p;
-  auto [x, y] = p.net.connect(p.left, p.right);
-  p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
-  Stranger s(x);
+  StrangerPair p;
   const auto packet =
       encode(Greeting{GreetingKind::hello, Refusal::none, "", hello_of("worker", 1)});
   for (size_t i = 0; i < 60; ++i) {
-    s.say({reinterpret_cast<const char*>(packet.data()) + i, 1});
+    p.s.say({reinterpret_cast<const char*>(packet.data()) + i, 1});
     p.net.run_for(100ms);
   }
   CHECK(p.b.closed_);
@@ -112,19 +97,16 @@ TEST_CASE("a refusal reaches the dialler in words") {
 }
 
 TEST_CASE("a node of another protocol version is refused on both sides, naming both versions") {
-  LinkPair p;
-  auto [x, y] = p.net.connect(p.left, p.right);
-  p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
-  Stranger s(x);
+  StrangerPair p;
   auto packet = encode(Greeting{GreetingKind::hello, Refusal::none, "", hello_of("worker", 1)});
   packet[8] = std::byte{99};
-  s.say({reinterpret_cast<const char*>(packet.data()), packet.size()});
-  REQUIRE(p.net.run_until([&] { return !s.closed.empty(); }, 1s));
+  p.s.say({reinterpret_cast<const char*>(packet.data()), packet.size()});
+  REQUIRE(p.net.run_until([&] { return !p.s.closed.empty(); }, 1s));
   CHECK(p.b.refusal == Refusal::other_version);
   const std::string words =
       detail::concat("the node that was dialled speaks protocol version ", kProtocolVersion,
                      ", the one that dialled 99; install the same Troupe on both");
-  CHECK(s.heard.find(words) != s.heard.npos);
+  CHECK(p.s.heard.find(words) != p.s.heard.npos);
   CHECK(p.b.reason == words);
 
   LinkPair q;
@@ -145,8 +127,7 @@ TEST_CASE("a node of another protocol version is refused on both sides, naming b
 
 TEST_CASE("an idle link stays, a frozen peer is found within two seconds") {
   LinkPair p;
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   p.net.run_for(60s);
   CHECK(!p.a.closed_);
   CHECK(!p.b.closed_);
@@ -162,8 +143,7 @@ TEST_CASE("who was frozen itself does not blame the peer") {
   // Only b is frozen, and a's heartbeats wait in its socket. The silence that a observes is not
   // under test.
   LinkPair p;
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   p.a.timer.reset();
   p.b.link->tick(p.net.now());  // b has seen all bytes so far
   p.a.send(1, 1, StartStep{});
@@ -181,16 +161,14 @@ TEST_CASE("who was frozen itself does not blame the peer") {
 
 TEST_CASE("a killed peer and a closed link are known at once") {
   LinkPair p;
-  p.connect();
-  REQUIRE(p.both_up());
+  p.connect_both();
   p.net.kill(p.right);
   p.net.run_for(1ms);
   CHECK(p.a.closed_);
   CHECK(p.a.send(1, 1, StartStep{}) == Errc::peer_lost);
 
   LinkPair q;
-  q.connect();
-  REQUIRE(q.both_up());
+  q.connect_both();
   q.a.link->close("enough");
   q.net.run_for(1ms);
   CHECK(q.a.closed_);
@@ -201,8 +179,7 @@ TEST_CASE("a killed peer and a closed link are known at once") {
 TEST_CASE("a damaged frame ends the link and changes nothing") {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     LinkPair p(seed);
-    p.connect();
-    REQUIRE(p.both_up());
+    p.connect_both();
     int seen = 0;
     p.net.filter = [&](const sim::SimFrame& f) {
       if (f.from == "left" && f.channel != Channel::control && ++seen == 2)
@@ -222,16 +199,13 @@ TEST_CASE("a damaged frame ends the link and changes nothing") {
 TEST_CASE("garbage after the greeting never gets through") {
   std::mt19937_64 rng(9);
   for (int round = 0; round < 300; ++round) {
-    LinkPair p(static_cast<uint64_t>(round));
-    auto [x, y] = p.net.connect(p.left, p.right);
-    p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
-    Stranger s(x);
+    StrangerPair p(static_cast<uint64_t>(round));
     const auto packet =
         encode(Greeting{GreetingKind::hello, Refusal::none, "", hello_of("worker", 1)});
     std::string bytes(reinterpret_cast<const char*>(packet.data()), packet.size());
     if (round % 2) bytes[rng() % bytes.size()] ^= static_cast<char>(1u << (rng() % 8));
     for (int i = 0; i < 500; ++i) bytes.push_back(static_cast<char>(rng()));
-    s.say(bytes);
+    p.s.say(bytes);
     p.net.run_for(100ms);  // long before the deadline of a greeting
     CHECK(p.b.closed_);
     CHECK(!p.b.up);

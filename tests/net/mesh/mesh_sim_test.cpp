@@ -2,10 +2,6 @@
 // SimNet.
 #include "net/mesh/mesh.hpp"
 
-#include <doctest/doctest.h>
-
-#include <algorithm>
-
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
 #include <caf/io/network/test_multiplexer.hpp>
@@ -59,14 +55,13 @@ struct SimNode : MeshListener {
         return x + 1;
       }};
     });
-    MeshOptions options;
-    options.job = job;
-    options.task = task;
-    options.incarnation = incarnation;
-    options.seeds = std::move(seeds);
-    options.listen = listen;
-    options.insecure = true;
-    options.kinds = data_kinds();
+    MeshOptions options{.job = job,
+                        .task = task,
+                        .incarnation = incarnation,
+                        .listen = listen,
+                        .seeds = std::move(seeds),
+                        .kinds = data_kinds(),
+                        .insecure = true};
     mesh = std::make_unique<Mesh>(system, host, host, host.rng(), doors, options);
     address = mesh->start(agent, this);
   }

@@ -46,10 +46,7 @@ TEST_CASE(
     Tensor t = Tensor::empty(DType::f32, Shape{16 << 20});
     for (int64_t i = 0; i < t.size(); ++i)
       t.mutable_data<float>()[i] = static_cast<float>(i % 7919);
-    Key key;
-    key.session = 5;
-    key.executable = 6;
-    key.edge = 7;
+    Key key{.session = 5, .executable = 6, .edge = 7};
     send_as(here, proxy, Deliver{key, false, Errc::ok, "", t});
     REQUIRE(inbox(there).wait_for(1));
     const auto got = inbox(there).messages[0].get_as<Deliver>(0);

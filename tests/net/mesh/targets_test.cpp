@@ -1,8 +1,6 @@
 // Targets: which addresses to dial and when. No sockets; the time is an argument.
 #include "net/mesh/targets.hpp"
 
-#include <doctest/doctest.h>
-
 #include "net/link/greetings.hpp"
 #include "tests/support/link_pair.hpp"
 

@@ -177,10 +177,7 @@ TEST_CASE("a bool from outside is true or false") {
 }
 
 TEST_CASE("a greeting comes back as it was, and a damaged one does not") {
-  Greeting g;
-  g.kind = GreetingKind::refusal;
-  g.refusal = Refusal::other_ops;
-  g.text = "no";
+  Greeting g{.kind = GreetingKind::refusal, .refusal = Refusal::other_ops, .text = "no"};
   g.hello = {"cluster", "ps", 3, 0x1122334455667788, {9, {1, 2, 3}}, 77, 5, "127.0.0.1:7000"};
   auto packet = encode(g);
   CHECK(check_prefix(packet) == Refusal::none);

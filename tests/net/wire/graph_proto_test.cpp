@@ -2,8 +2,6 @@
 // by the test.
 #include "net/wire/graph_proto.hpp"
 
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -11,6 +9,7 @@
 
 #include "net/wire/graph.pb.h"
 #include "troupe/op.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace troupe {
 namespace {
@@ -108,13 +107,7 @@ std::string refusal(const std::function<void(proto::Graph&)>& damage) {
   proto::Graph g;
   REQUIRE(g.ParseFromString(graph_to_proto(*example())));
   damage(g);
-  try {
-    (void)graph_from_proto(g.SerializeAsString(), test_ops());
-  } catch (const Error& e) {
-    CHECK(e.code() == Errc::bad_data);
-    return e.what();
-  }
-  return "accepted";
+  return error_text(Errc::bad_data, [&] { graph_from_proto(g.SerializeAsString(), test_ops()); });
 }
 
 }  // namespace

@@ -1,14 +1,9 @@
 // defer_broadcast: graphs before and after it, as text, and the bits of both.
 #include "placement/passes/defer_broadcast.hpp"
 
-#include <doctest/doctest.h>
-
-#include "graph/op.hpp"
 #include "ops/gradients.hpp"
-#include "tests/support/evaluate.hpp"
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"
-#include "troupe/custom_op.hpp"
 
 namespace troupe {
 namespace {

@@ -1,6 +1,4 @@
 // fold_constants: graphs before and after it, as text.
-#include <doctest/doctest.h>
-
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"
 

@@ -1,8 +1,5 @@
 // fuse: graphs before and after it, as text.
-#include <doctest/doctest.h>
-
 #include "graph/attr_text.hpp"
-#include "tests/support/evaluate.hpp"
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"
 

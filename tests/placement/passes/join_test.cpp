@@ -1,7 +1,4 @@
 // join: graphs before and after it, as text; and equal results of both.
-#include <doctest/doctest.h>
-
-#include "tests/support/evaluate.hpp"
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"
 

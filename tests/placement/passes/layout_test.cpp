@@ -1,11 +1,8 @@
 // layout: graphs before and after it, as text, and the bits of both.
 #include "placement/passes/layout.hpp"
 
-#include <doctest/doctest.h>
-
 #include <algorithm>
 
-#include "tests/support/evaluate.hpp"
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"
 

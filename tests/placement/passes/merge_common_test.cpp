@@ -1,6 +1,4 @@
 // merge_common: graphs before and after it, as text.
-#include <doctest/doctest.h>
-
 #include "tests/support/pass_text.hpp"
 
 namespace troupe {

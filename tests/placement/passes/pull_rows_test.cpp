@@ -1,6 +1,4 @@
 // pull_rows: graphs before and after it.
-#include <doctest/doctest.h>
-
 #include "ops/state/pushes.hpp"
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"

@@ -1,6 +1,4 @@
 // push_rows_once: graphs before and after it, as text.
-#include <doctest/doctest.h>
-
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/parameters.hpp"

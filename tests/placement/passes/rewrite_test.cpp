@@ -1,6 +1,4 @@
 // The parts that all passes share: the subgraph that a call needs, and how edits are carried out.
-#include <doctest/doctest.h>
-
 #include "tests/support/pass_text.hpp"
 #include "troupe/ops.hpp"
 

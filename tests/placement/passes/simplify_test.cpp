@@ -1,10 +1,7 @@
 // simplify: graphs before and after it, as text, and the bits of both.
-#include <doctest/doctest.h>
-
 #include <bit>
 #include <limits>
 
-#include "tests/support/evaluate.hpp"
 #include "tests/support/pass_text.hpp"
 
 namespace troupe {
