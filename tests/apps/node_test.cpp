@@ -78,46 +78,27 @@ TEST_CASE("an op of one's own runs on nodes that have it") {
 }
 
 TEST_CASE("a node that loses a device ends with exit code 69, and the run may be tried again") {
-  auto ops = std::make_shared<Registry>();
-  for (const Op* op : builtin_ops()->all()) ops->add(*op);
   const auto run = [](KernelContext&) { throw Error(Errc::device_lost, "it fell off the bus"); };
-  ops->add({.name = "FallsOff",
-            .inputs = {"x"},
-            .outputs = {"y"},
-            .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
-            .no_gradient = "nobody asks",
-            .kernels = {{DeviceKind::cpu, DType::f32, run}}});
+  const auto ops = ops_with({own_op("FallsOff", {DeviceKind::cpu, DType::f32, run})});
   NodeOptions options = node_options("worker", {});
   options.process.ops = ops;
   std::promise<std::string> listening;
   options.on_listening = [&](const std::string& address) { listening.set_value(address); };
   const std::atomic<bool> stop{false};
-  auto ended = std::async(std::launch::async, [&] {
-    try {
-      run_node(options, stop);
-    } catch (const Error& e) {
-      return std::pair{e.code(), std::string(e.what())};
-    }
-    return std::pair{Errc::ok, std::string()};
-  });
+  auto ended =
+      std::async(std::launch::async, [&] { return refusal_of([&] { run_node(options, stop); }); });
   Graph graph(ops);
   Output x = placeholder(graph, DType::f32, {2}, "x");
-  Output y;
-  {
-    auto scope = graph.scope({.device = "/job:worker/task:0"});
-    y = graph.add({.op = "FallsOff", .inputs = {x}});
-  }
+  const Output y = within(graph.scope({.device = "/job:worker/task:0"}),
+                          [&] { return graph.add({.op = "FallsOff", .inputs = {x}}); });
   Session session = Session::connect(graph, listening.get_future().get());
-  try {
-    session.run({y}, {{x, Tensor::of<float>({1, 3}, {2})}});
-    FAIL("it ran");
-  } catch (const Error& e) {
-    CHECK(e.code() == Errc::peer_lost);
-  }
+  CHECK(code_of([&] {
+          session.run({y}, {{x, Tensor::of<float>({1, 3}, {2})}});
+        }) == Errc::peer_lost);
   const auto [code, text] = ended.get();
   CHECK(exit_code(code) == 69);
-  CHECK_MESSAGE(text.find("device /job:worker/task:0/device:cpu:0 is lost: ") == 0, text);
-  CHECK_MESSAGE(text.find("it fell off the bus; its process has to begin anew") != text.npos, text);
+  CHECK_MESSAGE(text.starts_with("device /job:worker/task:0/device:cpu:0 is lost: "), text);
+  has(text, "it fell off the bus; its process has to begin anew");
 }
 
 TEST_CASE("a node whose task runs already is refused with exit code 78" *
