@@ -55,7 +55,7 @@ struct FinishStep {
   std::string task;  // "/job:worker/task:1"
   Errc code = Errc::ok;
   std::string text;
-  int64_t fired = 0;  // -1: the worker does not have the executable, or has dropped it
+  bool not_installed = false;  // the agent does not have the executable, or has dropped it
 };
 
 // master -> worker: end this run. Not answered itself; FinishStep reports the end.
@@ -79,7 +79,7 @@ auto inspect(I& f, StartStep& x) {
 }
 template <class I>
 auto inspect(I& f, FinishStep& x) {
-  return f(x.session, x.executable, x.run, x.task, x.code, x.text, x.fired);
+  return f(x.session, x.executable, x.run, x.task, x.code, x.text, x.not_installed);
 }
 template <class I>
 auto inspect(I& f, CancelStep& x) {

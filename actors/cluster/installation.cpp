@@ -156,7 +156,7 @@ void Installation::run(const RunContext& info, PartitionExecutor* fed,
       self = last ? std::move(ends->self) : ends->self;
     }
     if (first_failure && !last)
-      self->cancel(run, Errc::cancelled, "another stage of the step failed: " + result.text);
+      self->cancel(run, Errc::cancelled, "another part of the step failed: " + result.text);
     if (last) {
       Done done = std::move(ends->done);
       done(ends->first, std::move(ends->kept));

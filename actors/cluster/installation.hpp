@@ -1,6 +1,6 @@
 // Installation: the executors of one executable in one process. It starts a step in all of them and
 // reports once, when it has ended in all.
-// Owner: the worker, for masters' installations; a master, for the client's own. Thread: any.
+// Owner: the agent, for masters' installations; a master, for the client's own. Thread: any.
 #pragma once
 
 #include <functional>
@@ -44,7 +44,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
            const std::vector<uint32_t>& keep, bool here, Done done);
   void cancel(int64_t run, Errc code, const std::string& text);
   void cancel_all(Errc code, const std::string& text);
-  // Sends the op actors of the node BecomeOp; returns their number. All or none. Throws: as
+  // Sends the op actors of the node BecomeOp; returns their number. Throws, before any changes: as
   // with_op() (actors/engine/program/op_code.hpp).
   int64_t become(const std::string& node, const std::shared_ptr<const Op>& op);
   void check(const std::string& node, const std::shared_ptr<const Op>& op) const;  // only checks

@@ -156,7 +156,7 @@ class LanePolicy : public caf::policy::unprofiled {
     return pop(data);
   }
 
-  // An op job, where threads that compute for so long leave it no lane: somebody may sleep on it.
+  // An op job waits at most this long for a free core: a step may sleep on it.
   static constexpr std::chrono::milliseconds kJobWaitsMax{10};
 
   // Until there is something to do, others have taken the cores, or it has taken long enough. All

@@ -124,14 +124,14 @@ void Process::make_actors(
   };
   for (const caf::actor& actor : devices_.begin(system(), device_ended)) track(actor);
   services_ = services_factory().make_services(*this);
-  agent_ = spawn_worker(*this);
+  agent_ = spawn_agent(*this);
   track(agent_);
   // The process ends with its agent, for any reason.
   caf::actor_cast<caf::abstract_actor*>(agent_)->attach_functor(
       [this, on_failure](const caf::error& reason) {
         if (stopped_) return;
         const std::string text = from_caf(reason).second;
-        log_->error("the worker actor died: reason={}", text);
+        log_->error("the agent died: reason={}", text);
         if (on_failure) on_failure(Errc::internal, task_ + " lost its agent: " + text);
       });
   open_door(caf::actor_cast<caf::strong_actor_ptr>(agent_));

@@ -1,5 +1,5 @@
-// Process: one member of a cluster, or one local session: an actor system, devices, the agent (its
-// worker actor), services, and, in a cluster, the mesh of links to the other members. Several may
+// Process: one member of a cluster, or one local session: an actor system, devices, the agent,
+// services, and, in a cluster, the mesh of links to the other members. Several may
 // live in one operating system process.
 // Owner: the session, or run_node(). Thread: any; the owner starts and stops it.
 #pragma once
@@ -18,7 +18,7 @@
 #include "actors/cluster/occupants.hpp"
 #include "actors/cluster/process_lanes.hpp"
 #include "actors/cluster/services.hpp"
-#include "actors/cluster/worker.hpp"
+#include "actors/cluster/agent.hpp"
 #include "actors/observe/trace.hpp"
 #include "devices/device.hpp"
 #include "devices/resources.hpp"

@@ -15,7 +15,7 @@
 #include "actors/async/messages.hpp"
 #include "actors/cluster/installation.hpp"
 #include "actors/cluster/process.hpp"
-#include "actors/cluster/worker.hpp"
+#include "actors/cluster/agent.hpp"
 
 namespace troupe {
 

@@ -80,7 +80,7 @@ void Master::later(std::function<void()> work) {
 
 void Master::failed(const FinishStep& m) {
   // The worker has restarted before the mesh reported it, or has lost a link.
-  const bool missing = m.fired < 0;
+  const bool missing = m.not_installed;
   if (missing) {
     calls_.missing(m.task, m.executable);  // first: a caller that runs it again must wait for the
                                            // new installation

@@ -1,6 +1,6 @@
-// The worker's state: the installations of all sessions in this process, and the answers to their
+// The agent's state: the installations of all sessions in this process, and the answers to their
 // masters' messages.
-#include "actors/cluster/worker.hpp"
+#include "actors/cluster/agent.hpp"
 
 #include <map>
 
@@ -17,8 +17,8 @@
 namespace troupe {
 namespace {
 
-struct WorkerState {
-  const char* name = "worker";  // the actor's name in CAF and in our logs
+struct AgentState {
+  const char* name = "agent";  // the actor's name in CAF and in our logs
   Process* process = nullptr;
   Requests requests;
   struct SessionParts {
@@ -55,7 +55,7 @@ struct WorkerState {
   Description describe() const;
 };
 
-void WorkerState::install_graph(const InstallGraph& m) {
+void AgentState::install_graph(const InstallGraph& m) {
   auto& graphs = sessions[m.session].graphs;
   if (auto it = graphs.find(m.call); it != graphs.end() && it->second.version >= m.version) return;
   graphs[m.call] = {graph_from_proto(m.bytes, process->ops()), m.version};
@@ -64,7 +64,7 @@ void WorkerState::install_graph(const InstallGraph& m) {
 // Drops earlier installations of the call. Its master uninstalls them itself, except when the link
 // to it was lost meanwhile: then the process that comes back is a new one, or this one with its old
 // installations.
-void WorkerState::SessionParts::drop_before(uint32_t executable, int64_t call) {
+void AgentState::SessionParts::drop_before(uint32_t executable, int64_t call) {
   std::erase_if(installations, [&](const auto& entry) {
     if (entry.first >= executable || entry.second.call != call) return false;
     entry.second.parts->cancel_all(Errc::cancelled, "the executable has a successor");
@@ -72,7 +72,7 @@ void WorkerState::SessionParts::drop_before(uint32_t executable, int64_t call) {
   });
 }
 
-PartsInstalled WorkerState::install(const InstallParts& m) {
+PartsInstalled AgentState::install(const InstallParts& m) {
   auto it = sessions.find(m.session);
   const auto missing = [&] {
     return Error(Errc::stale, "the graph of call ", m.call, " of session ", m.session,
@@ -107,7 +107,7 @@ PartsInstalled WorkerState::install(const InstallParts& m) {
   return out;
 }
 
-void WorkerState::connect(const ConnectParts& m) {
+void AgentState::connect(const ConnectParts& m) {
   Installation* installation = find(m.session, m.executable);
   if (!installation)
     throw Error(Errc::stale, "executable ", m.executable, " of session ", m.session,
@@ -126,7 +126,7 @@ void WorkerState::connect(const ConnectParts& m) {
   }
 }
 
-Became WorkerState::become(const Become& m) {
+Became AgentState::become(const Become& m) {
   const auto ops = process->ops();
   const std::shared_ptr<const Op> op(ops, &ops->get(m.op));
   SessionParts& parts = sessions[m.session];
@@ -137,14 +137,14 @@ Became WorkerState::become(const Become& m) {
   return out;
 }
 
-Installation* WorkerState::find(uint64_t session, uint32_t executable) const {
+Installation* AgentState::find(uint64_t session, uint32_t executable) const {
   auto parts = sessions.find(session);
   if (parts == sessions.end()) return nullptr;
   auto it = parts->second.installations.find(executable);
   return it == parts->second.installations.end() ? nullptr : it->second.parts.get();
 }
 
-std::map<int32_t, EdgeCount> WorkerState::uninstall(const Uninstall& m) {
+std::map<int32_t, EdgeCount> AgentState::uninstall(const Uninstall& m) {
   if (m.executable >= 0) {
     const auto executable = static_cast<uint32_t>(m.executable);
     Installation* installation = find(m.session, executable);
@@ -160,7 +160,7 @@ std::map<int32_t, EdgeCount> WorkerState::uninstall(const Uninstall& m) {
   return {};
 }
 
-void WorkerState::start(const StartStep& m, const MasterDoor& master) {
+void AgentState::start(const StartStep& m, const MasterDoor& master) {
   FinishStep answer;
   answer.session = m.session;
   answer.executable = m.executable;
@@ -169,7 +169,7 @@ void WorkerState::start(const StartStep& m, const MasterDoor& master) {
   Installation* installation = find(m.session, m.executable);
   if (!installation) {
     answer.code = Errc::bad_configuration;
-    answer.fired = -1;  // tells the master to install it again
+    answer.not_installed = true;  // tells the master to install it again
     answer.text = detail::concat(process->task(), " does not have executable ", m.executable);
     caf::anon_send(master, std::move(answer));
     return;
@@ -191,7 +191,7 @@ void WorkerState::start(const StartStep& m, const MasterDoor& master) {
       });
 }
 
-void WorkerState::cancel(const CancelStep& m) {
+void AgentState::cancel(const CancelStep& m) {
   if (Installation* installation = find(m.session, m.executable))
     installation->cancel(m.run, Errc::cancelled, "the master took the step back");
 }
@@ -199,7 +199,7 @@ void WorkerState::cancel(const CancelStep& m) {
 // Values of edges are not acknowledged, so it is unknown which were lost, or whether more will be.
 // Drops the installations that use this link: their steps end, the master is told, and it installs
 // them anew when there is a link.
-void WorkerState::link_lost(const LinkLost& m) {
+void AgentState::link_lost(const LinkLost& m) {
   for (auto& [session, parts] : sessions)
     for (auto it = parts.installations.begin(); it != parts.installations.end();) {
       if (!it->second.parts->peers().count(m.task)) {
@@ -215,7 +215,7 @@ void WorkerState::link_lost(const LinkLost& m) {
       word.text = detail::concat("the link between ", process->task(), " and ", m.task,
                                  " is gone: ", m.reason,
                                  "; run the call again: it waits until there is one");
-      word.fired = -1;
+      word.not_installed = true;
       // Before the steps end: a caller that repeats one must find that the call is being installed.
       if (parts.master) caf::anon_send(parts.master, word);
       it->second.parts->cancel_all(word.code, word.text);
@@ -223,7 +223,7 @@ void WorkerState::link_lost(const LinkLost& m) {
     }
 }
 
-Description WorkerState::describe() const {
+Description AgentState::describe() const {
   Description out;
   for (const auto& device : process->devices()) out.devices.push_back(device->name());
   for (const auto& [id, session] : sessions)
@@ -234,7 +234,7 @@ Description WorkerState::describe() const {
   return out;
 }
 
-Agent::behavior_type run_worker(Agent::stateful_pointer<WorkerState> self, Process* process) {
+Agent::behavior_type run_agent(Agent::stateful_pointer<AgentState> self, Process* process) {
   self->state.process = process;
   self->state.requests.attach(self);
   self->set_exception_handler(to_error);
@@ -304,6 +304,6 @@ Agent::behavior_type run_worker(Agent::stateful_pointer<WorkerState> self, Proce
 
 }  // namespace
 
-Agent spawn_worker(Process& process) { return process.system().spawn(run_worker, &process); }
+Agent spawn_agent(Process& process) { return process.system().spawn(run_agent, &process); }
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// The worker actor, or agent: one per process. It owns the installations of all masters, answers
+// The agent: one actor per process. It owns the installations of all masters, answers
 // control messages, starts and cancels steps. Every process that talks to this one monitors it;
 // when the agent is gone, the process counts as gone.
 //
@@ -35,6 +35,6 @@ using Agent = caf::typed_actor<
     caf::replies_to<ReadClock>::with<ClockReading>,   // tells its clock
     caf::replies_to<SetTracing>::with<TraceEvents>>;  // begins or ends a trace
 
-Agent spawn_worker(Process& process);
+Agent spawn_agent(Process& process);
 
 }  // namespace troupe
