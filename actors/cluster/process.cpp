@@ -71,7 +71,8 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options)
       log_(make_log(options_, task_)),
       tracer_(std::make_shared<Tracer>(task_, static_cast<int64_t>(incarnation_ & 0xffffff))),
       lanes_(options_.threads),
-      devices_(task_, options_) {}
+      devices_(task_, options_),
+      watch_(std::make_shared<Watch>()) {}
 
 Process::Process(std::string task, ProcessOptions options)
     : Process(std::move(task), draw_incarnation(), std::move(options)) {
@@ -114,8 +115,10 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
 void Process::make_actors(
     const std::function<void(Errc code, const std::string& text)>& on_failure) {
   lanes_.begin(system(), tracer_, /*helpers=*/!simulated());
-  const auto device_ended = [this, on_failure](Device& device, const caf::error& reason) {
-    if (stopped_) return;
+  const auto device_ended = [this, watch = watch_, on_failure](Device& device,
+                                                               const caf::error& reason) {
+    std::lock_guard lock(watch->mutex);
+    if (watch->stopped) return;
     device.lose(reason.category() == caf::atom("troupe")
                     ? from_caf(reason).second
                     : "its actor has ended (" + caf::to_string(reason) + ")");
@@ -128,8 +131,9 @@ void Process::make_actors(
   track(agent_);
   // The process ends with its agent, for any reason.
   caf::actor_cast<caf::abstract_actor*>(agent_)->attach_functor(
-      [this, on_failure](const caf::error& reason) {
-        if (stopped_) return;
+      [this, watch = watch_, on_failure](const caf::error& reason) {
+        std::lock_guard lock(watch->mutex);
+        if (watch->stopped) return;
         const std::string text = from_caf(reason).second;
         log_->error("the agent died: reason={}", text);
         if (on_failure) on_failure(Errc::internal, task_ + " lost its agent: " + text);
@@ -144,7 +148,15 @@ std::string Process::start(MeshListener* listener) {
 }
 
 void Process::stop() {
-  if (stopped_.exchange(true) || !services_) return;  // null: its constructor has thrown
+  {
+    std::lock_guard lock(watch_->mutex);
+    if (std::exchange(watch_->stopped, true)) return;
+  }
+  if (!services_) {  // the constructor has thrown
+    occupants_.end_actors();
+    devices_.end();
+    return;
+  }
   if (mesh_) mesh_->stop();
   services_->stop();
   std::vector<caf::actor> actors = occupants_.end_actors();

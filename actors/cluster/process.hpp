@@ -4,9 +4,9 @@
 // Owner: the session, or run_node(). Thread: any; the owner starts and stops it.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -95,6 +95,12 @@ class Process {
   void peer_down(const Member& member, const std::string& reason);
 
  private:
+  // Tells the process of the end of its actors, as long as it has not stopped. An actor has ended
+  // for CAF before its watchers are called.
+  struct Watch {
+    std::recursive_mutex mutex;  // held by a watcher, which may call functions of the program
+    bool stopped = false;
+  };
   Process(std::string task, uint64_t incarnation, ProcessOptions options);
   caf::strong_actor_ptr find(const std::string& task, uint64_t actor_id);
   void make_actors(const std::function<void(Errc code, const std::string& text)>& on_failure);
@@ -114,7 +120,7 @@ class Process {
   Agent agent_;
   ResourceTable resources_;
   Occupants occupants_;
-  std::atomic<bool> stopped_{false};
+  const std::shared_ptr<Watch> watch_;
 };
 
 }  // namespace troupe
