@@ -15,7 +15,7 @@ namespace {
 // flight.
 constexpr int64_t kAheadMax = 64;
 // The number of skipped steps that are remembered one by one.
-constexpr size_t kSkippedMax = 64;
+constexpr int64_t kSkippedMax = 64;
 
 class SyncRule final : public AggregationRule {
  public:
@@ -63,12 +63,17 @@ class SyncRule final : public AggregationRule {
              (open == rounds_.end() || !open->second.count(replica.first));
     });
     if (left == first_.end()) return std::nullopt;
-    if (open != rounds_.end()) {
+    if (open == rounds_.end()) {
+      // Nothing waits for the steps up to the next round: as many as are remembered pass one by
+      // one.
+      const int64_t next = rounds_.empty() ? left->second : rounds_.begin()->first;
+      step_ = std::max(step_, std::min(left->second, next) - kSkippedMax);
+    } else {
       for (auto& [replica, contribution] : open->second) lost.push_back(std::move(contribution));
       rounds_.erase(open);
     }
     skipped_.insert(skipped_.end(), step_++);
-    if (skipped_.size() > kSkippedMax) skipped_.erase(skipped_.begin());
+    if (std::ssize(skipped_) > kSkippedMax) skipped_.erase(skipped_.begin());
     return left->first;
   }
 

@@ -205,7 +205,7 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
                              "no gradient is pushed to"));
   if (!p.gradient.defined() && p.write == 0 && p.step >= 0 && p.sequence >= 0)
     return ask_again(p, {from, p.ticket}, out);
-  if (const Outcome fits = misfit(slice_, p, values_.read); !fits)
+  if (const Outcome fits = check_push(slice_, p, values_.read); !fits)
     return no(PushRefusal::type, fits.code, fits.text);
   if (terms_.state != ShardState::serving)
     return no(PushRefusal::not_serving, Errc::stale,
@@ -226,15 +226,20 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
     return no(PushRefusal::step, Errc::invalid_argument,
               detail::concat("replica ", p.replica, " pushed step ", p.step, ", sequence ",
                              p.sequence, "; both count from 0"));
+  const Ticket ticket{from, p.ticket};
+  take_in_order(std::move(p), ticket, sequence, out);
+}
 
+void HeldSlice::take_in_order(Push&& p, const Ticket& ticket, Sequence& sequence,
+                              ShardActions& out) {
   if (p.sequence > sequence.next + kStepsInFlightMax)
-    return no(PushRefusal::gap, Errc::stale,
-              detail::concat("sequence ", p.sequence, " of replica ", p.replica, " for ",
-                             describe(slice_), " came before ", sequence.next, "; at most ",
-                             kStepsInFlightMax, " may be under way"));
+    return refuse({ticket}, PushRefusal::gap, Errc::stale,
+                  detail::concat("sequence ", p.sequence, " of replica ", p.replica, " for ",
+                                 describe(slice_), " came before ", sequence.next, "; at most ",
+                                 kStepsInFlightMax, " may be under way"),
+                  out);
   if (p.sequence > sequence.next) {
     const int64_t number = p.sequence;
-    const Ticket ticket{from, p.ticket};
     auto [parked, fresh] = sequence.parked.try_emplace(number);
     if (!fresh && parked->second.push.step != p.step) {
       // The replica gave up the parked push, and its number to this one.
@@ -252,7 +257,6 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
     return;
   }
   const bool next = p.sequence == sequence.next;
-  const Ticket ticket{from, p.ticket};
   accept(std::move(p), {ticket}, out);
   if (!next) return;
   ++sequence.next;
@@ -324,7 +328,7 @@ void HeldSlice::write(const Push& p, const Tickets& tickets, ShardActions& out) 
 
 void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
   if (p.write != 0) return write(p, tickets, out);
-  end_steps_before(p.first, p.replica, out);
+  end_steps_before(std::min(p.first, p.step), p.replica, out);
   if (known(p, tickets, out)) return;
   if (auto found = find_not_finite(p.gradient, terms_.lanes))
     return refuse(
@@ -421,7 +425,7 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
 void HeldSlice::pull(const Pull& p, uint64_t from, ShardActions& out) {
   if (p.rows.defined() && !may_name_rows(slice_, p))
     return refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);
-  if (p.step >= 0) end_steps_before(p.first, p.replica, out);
+  if (p.step >= 0) end_steps_before(std::min(p.first, p.step), p.replica, out);
   if (answer(p, from, out)) return;
   if (p.rows.defined() && !names_rows(slice_, p))
     return refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);

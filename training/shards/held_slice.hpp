@@ -86,7 +86,8 @@ class HeldSlice {
   void answer_waiting(ShardActions& out);
   void forget(uint64_t from);
 
-  // Requires of both: the request is of the shard's epoch and of one of its replicas.
+  // Requires of both: the request is of the shard's epoch and of one of its replicas, or a pull of
+  // the newest values.
   void push(Push&& push, uint64_t from, ShardActions& out);
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
   // True if the answer must first be made from the newest values. Requires: as pull().
@@ -134,6 +135,8 @@ class HeldSlice {
   void refuse_parked(Sequence& sequence, PushRefusal reason, const std::string& why,
                      ShardActions& out);
 
+  // Parks the push until all before it of the sequence have come.
+  void take_in_order(Push&& push, const Ticket& ticket, Sequence& sequence, ShardActions& out);
   void ask_again(const Push& push, const Ticket& ticket, ShardActions& out);
   void accept(Push&& push, Tickets tickets, ShardActions& out);
   // Answers now or later, unless the rule would keep this gradient; then returns false.

@@ -74,7 +74,7 @@ Outcome check_values(const Slice& slice, const Tensor& values, const char* what)
                          values.size(), " elements; wants ", slice.dtype, " of ", slice.size)};
 }
 
-Outcome misfit(const Slice& slice, const Push& p, const RowsRead& read) {
+Outcome check_push(const Slice& slice, const Push& p, const RowsRead& read) {
   if (takes(slice, p, read)) return {};
   const Gradient& g = p.gradient;
   std::string text;

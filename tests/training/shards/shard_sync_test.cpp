@@ -131,6 +131,24 @@ TEST_CASE("steps that the only replica has left behind are skipped, and the next
   CHECK(s.shard.version(0) == 3);
 }
 
+TEST_CASE("a replica may go on at any later step, however far") {
+  ShardScript s = ShardScript::serving(Aggregation::sync, 2);
+  constexpr int64_t kFar = int64_t{1} << 60;
+  CHECK(s.push(from_step(s, 0, 0, 0, 0)).empty());
+  s.last.clear();
+  s.shard.pull(pull_from(s, 1, kFar), 1, s.last);  // gives up step 0, which replica 0 has pushed
+  REQUIRE(s.last.size() == 2);
+  CHECK(std::get<Acknowledged>(s.last[0].message).code == Errc::stale);
+  CHECK(std::get<Pulled>(s.last[1].message).version == 0);
+  CHECK(s.push(from_step(s, 1, kFar, 0, kFar)).empty());
+  CHECK(s.push(from_step(s, 0, kFar, 1, kFar)).size() == 2);
+  CHECK(s.shard.version(0) == 1);
+  // A push is of no earlier step than those it ends.
+  CHECK(s.push(from_step(s, 0, kFar + 1, 2, kFar + 9)).empty());
+  CHECK(s.push(from_step(s, 1, kFar + 1, 1, kFar + 1)).size() == 2);
+  CHECK(s.shard.version(0) == 2);
+}
+
 TEST_CASE(
     "a gradient that waits for a replica that has gone on is refused at once, with its name") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 2);
