@@ -284,7 +284,6 @@ void ParameterGroup::establish(Start start, Done done) {
     if (table_.numbers().empty())
       return done(Errc::invalid_argument,
                   "the graph has no parameters; make some with parameter()");
-    table_.rule = start.rule;
     const auto tell_all = [this, done](Errc code, const std::string& text) {
       if (code != Errc::ok) return done(code, text);
       served_ = table_.epoch;
@@ -292,6 +291,7 @@ void ParameterGroup::establish(Start start, Done done) {
     };
     // Another session decides: this one follows it to its epoch. No training is in the first one.
     if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
+    table_.rule = start.rule;
     ++table_.epoch;
     maker_.make_again(replicas_in_graph(),
                       [this, start, tell_all](Errc code, const std::string& text) {

@@ -25,7 +25,7 @@
 #include "training/group/route_sender.hpp"
 #include "training/group/shard_maker.hpp"
 #include "training/group/shard_requests.hpp"
-#include "training/shards/shard_table.hpp"
+#include "training/group/shard_table.hpp"
 
 namespace troupe {
 

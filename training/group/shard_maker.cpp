@@ -257,7 +257,7 @@ void ShardMaker::ask_epoch(const std::vector<int32_t>& shards,
       [is_new, done = std::move(done)](Errc, const std::string&) { done(*is_new); });
 }
 
-// Takes over the shards' epoch and doors. False: they are not all in one epoch yet.
+// Takes over the shards' epoch, rule and doors. False: they are not all in one epoch yet.
 bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch) {
   const uint64_t now = shards.begin()->second.epoch;
   int64_t next_step = -1;
@@ -268,6 +268,7 @@ bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint6
   }
   for (const auto& [shard, d] : shards) table_.shards.at(shard).door = d.door;
   table_.epoch = now;
+  table_.rule = static_cast<Aggregation>(shards.begin()->second.rule);
   next_step_ = std::max<int64_t>(next_step, 0);
   return true;
 }

@@ -15,7 +15,7 @@
 #include "actors/async/ask.hpp"
 #include "actors/async/when_all.hpp"
 #include "training/shards/shard_service.hpp"
-#include "training/shards/shard_table.hpp"
+#include "training/group/shard_table.hpp"
 
 namespace troupe {
 

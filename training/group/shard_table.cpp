@@ -1,5 +1,5 @@
 // Lays parameters out over shards and tells the routes to them.
-#include "training/shards/shard_table.hpp"
+#include "training/group/shard_table.hpp"
 
 #include <algorithm>
 #include <set>

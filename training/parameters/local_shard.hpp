@@ -35,8 +35,8 @@ class LocalShard {
   // unchanged request to the actor: it is busy or about to be, has died, does not know this door
   // yet, or the work is long, such as making the values of an earlier step. True with an empty
   // `out`: the answer comes later as a message; or, if the shard dies of an exception, none comes
-  // and the waiting client gets Errc::peer_lost. Requires: the caller holds no lock that a receiver
-  // of an answer takes.
+  // and the client asks again until new routes or its deadline come. Requires: the caller holds no
+  // lock that a receiver of an answer takes.
   virtual bool ask(ShardRequest& request, const caf::strong_actor_ptr& door, ShardActions& out) = 0;
 
  protected:

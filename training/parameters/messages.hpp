@@ -98,6 +98,7 @@ struct DescribeShard {
 struct ShardDescription {
   uint64_t door = 0;  // the shard actor, for the data plane
   uint64_t epoch = 0;
+  uint8_t rule = 0;        // Aggregation
   bool serving = false;    // its values are set
   bool created = false;    // in answer to a CreateShard: the first one came from the same sender
   int64_t next_step = -1;  // of the slowest replica; -1: nothing here is trained
@@ -216,8 +217,8 @@ auto inspect(I& f, DescribeShard& x) {
 }
 template <class I>
 auto inspect(I& f, ShardDescription& x) {
-  return f(x.door, x.epoch, x.serving, x.created, x.next_step, x.slices, x.versions, x.pulled_bytes,
-           x.pushed_bytes, x.applied, x.merged, x.duplicate, x.refused, x.received);
+  return f(x.door, x.epoch, x.rule, x.serving, x.created, x.next_step, x.slices, x.versions,
+           x.pulled_bytes, x.pushed_bytes, x.applied, x.merged, x.duplicate, x.refused, x.received);
 }
 template <class I>
 auto inspect(I& f, SetInitial& x) {

@@ -7,8 +7,7 @@
 namespace troupe {
 namespace {
 
-// A shard's initial values come in pieces below this; a length beyond is refused before memory is
-// taken.
+// The initial values of a slice come in pieces; more bytes are refused before memory is taken.
 constexpr int64_t kSliceBytesMax = int64_t{1} << 34;
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "graph/optimizer.hpp"
-#include "training/rules/optimizer.hpp"
 
 namespace troupe {
 
@@ -246,16 +245,6 @@ int64_t Shard::version(uint32_t slice) const {
 Tensor Shard::values(uint32_t slice) const {
   const HeldSlice* const held = find(slice);
   return held ? held->values().values : Tensor{};
-}
-
-int64_t Shard::bytes() const {
-  int64_t n = 0;
-  for (const auto& [id, slice] : slices_) {
-    const std::optional<Optimizer>& optimizer = slice.slice().optimizer;
-    const size_t accumulators = optimizer ? optimizer_accumulators(*optimizer).size() : 0;
-    n += slice.slice().bytes() * static_cast<int64_t>(1 + accumulators);
-  }
-  return n;
 }
 
 std::string Shard::waiting_for() const {

@@ -5,8 +5,8 @@
 //
 // States: empty (pulls wait, pushes are refused) -> serving, when every slice has its initial
 // values; any -> restoring by begin_restore() -> serving by restore().
-// Fencing: a message of another epoch, or of an older incarnation of its replica, changes nothing
-// and is answered with Errc::stale and a text.
+// Fencing: a message of another epoch, or a push of an older incarnation of its replica, changes
+// nothing and is answered with Errc::stale and a text.
 // Exactly once: a gradient is identified by (replica, step, slice); a repeated one is acknowledged
 // again, never applied again. Pushes of one replica, incarnation and slice are taken in the order
 // of their sequence, which counts from 0 in every epoch and incarnation; up to kStepsInFlightMax
@@ -45,7 +45,8 @@ class Shard {
   explicit Shard(Spec spec);
   void set_applied_log(std::function<void(const Applied&)> log);
 
-  // Orders of the master. Each is refused with Errc::stale for an epoch other than the shard's.
+  // Requests of a parameter group. Each is refused with Errc::stale for an epoch other than the
+  // shard's; those that begin an epoch, for an earlier one.
   //
   // Gives one slice its first values; the last slice starts serving and answers the pulls that
   // waited. May be given once: repeated with the same bits before any update it does nothing,
@@ -54,8 +55,8 @@ class Shard {
   // Begins a higher epoch: all that waits is answered with Errc::stale, sequences count from 0
   // again; values, versions and steps stay. The same epoch does nothing.
   Outcome set_epoch(uint64_t epoch, ShardActions& out);
-  // Refuses pushes and lets pulls wait until restore() or clear(). Otherwise as set_epoch(), but
-  // allowed in the present epoch, too.
+  // Refuses pushes and lets pulls wait until restore() or clear(). Otherwise as set_epoch(). The
+  // present epoch is refused with Errc::stale while the shard serves.
   Outcome begin_restore(uint64_t epoch, ShardActions& out);
   // Puts back the state of all slices and serves. `states`: one for each of the shard's slices, in
   // any order (checkpoint.hpp makes them, for any layout). A replica continues at its progress in
@@ -95,7 +96,6 @@ class Shard {
   const HeldSlice* find(uint32_t slice) const;  // null: the shard does not have it
   int64_t version(uint32_t slice) const;        // -1 for an unknown slice
   Tensor values(uint32_t slice) const;          // undefined for an unknown or empty slice
-  int64_t bytes() const;                        // values and optimizer accumulators
   // "slice fc1/w waits for the gradient of replica 1 for step 12", or empty: for stall reports.
   std::string waiting_for() const;
 

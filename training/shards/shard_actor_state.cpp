@@ -124,18 +124,22 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
     return to_caf(Errc::stale,
                   detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
   ShardActions out;
-  initial.clear();
-  captured = nullptr;
+  const auto begins = [this] {  // first values and captures of the epoch before are over
+    initial.clear();
+    captured = nullptr;
+  };
   if (m.mode == BeginEpoch::reset) {
     const Outcome outcome = shard->clear(m.epoch, replicas_at(m.replicas, m.next_step), out);
     send(out);
     if (!outcome) return outcome_error(outcome);
+    begins();
     if (caf::error error = set_rule(m)) return error;
     return caf::unit;
   }
   const Outcome begun = shard->begin_restore(m.epoch, out);
   send(out);
   if (!begun) return outcome_error(begun);
+  begins();
   const uint64_t number = owe();
   disk->post([this, &files = disk->disk(), handle = caf::actor_cast<FileWaiter>(self), number, m,
               slices = shard->slices()]() mutable {

@@ -12,6 +12,7 @@ namespace troupe {
 inline ShardDescription describe_shard(const Shard& shard) {
   ShardDescription out;
   out.epoch = shard.epoch();
+  out.rule = static_cast<uint8_t>(shard.rule());
   out.serving = shard.state() == Shard::State::serving;
   for (const ReplicaProgress& replica : shard.replicas())
     out.next_step =
