@@ -44,13 +44,13 @@ class Device {
   virtual void fence(Done done) = 0;
 
   // The device does no work any more, for good: a kernel or the queue has failed with
-  // Errc::device_lost, or the device's actor has died. Steps that begin later are refused. The
-  // first reason stays.
+  // Errc::device_lost, or the device's actor has died. Steps that begin later are refused; a step
+  // under way fails when one of its kernels does. The first reason stays.
   void lose(const std::string& reason);
   bool lost() const { return lost_.load(std::memory_order_acquire); }
   const std::string& loss() const { return loss_; }  // the reason. Requires: lost()
   // `told` is called once, with the reason, on the thread that loses the device; at once if it is
-  // lost.
+  // lost. It replaces the one before; nullptr takes it back.
   void on_loss(std::function<void(const std::string& reason)> told);
 
  protected:

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 
 namespace troupe {

@@ -1,4 +1,4 @@
-// NodeTimes: a moving average for each node that fires on lanes.
+// NodeTimes: a moving average for each plain node, where there are lanes.
 #include "actors/engine/node_times.hpp"
 
 #include <algorithm>

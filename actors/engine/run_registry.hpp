@@ -41,7 +41,7 @@ class RunRegistry {
   // was forgotten waits as if it were early, until forget_before().
   static constexpr int64_t kEndedMemory = 4096;
   static constexpr int64_t kForgottenSaid = 4096;  // one line for so many
-  // All three: requires mutex_.
+  // Requires of both: mutex_.
   bool has_ended(int64_t run) const {
     return run < oldest_ || ended_[static_cast<uint64_t>(run) % kEndedMemory] == run;
   }
@@ -52,7 +52,7 @@ class RunRegistry {
   mutable std::mutex mutex_;  // guards the rest
   std::unordered_map<int64_t, StepPtr> runs_;
   EarlyValues early_;
-  int64_t forgotten_ = 0;  // early runs, for want of room
+  int64_t forgotten_ = 0;  // early runs that found no place
   int64_t oldest_ = 0;     // no run before it comes any more
   std::vector<int64_t> ended_ =
       std::vector<int64_t>(kEndedMemory, -1);  // run % kEndedMemory -> run

@@ -14,7 +14,7 @@
 
 #include "devices/run_context.hpp"
 #include "graph/frames.hpp"
-#include "ops/state/parameter_request.hpp"
+#include "ops/state/parameter_ops.hpp"
 #include "ops/support/indices.hpp"
 #include "troupe/ops.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/frames.hpp"
-#include "ops/state/parameter_request.hpp"
+#include "ops/state/parameter_ops.hpp"
 #include "graph/parameter_nodes.hpp"
 
 namespace troupe {

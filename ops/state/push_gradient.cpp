@@ -9,7 +9,7 @@
 //   gradient: f32 or f64, of the parameter's shape   finite: bool scalar
 #include "devices/async_inputs.hpp"
 #include "devices/run_context.hpp"
-#include "ops/state/parameter_request.hpp"
+#include "ops/state/parameter_ops.hpp"
 #include "ops/state/pushes.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/parameters.hpp"

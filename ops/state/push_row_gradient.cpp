@@ -5,7 +5,7 @@
 //   and shape; with `indices_per_row` s, k / s rows of `row_size` elements in any shape, each for
 //   s consecutive indices (placement/passes/push_rows_once.cpp)
 #include "devices/run_context.hpp"
-#include "ops/state/parameter_request.hpp"
+#include "ops/state/parameter_ops.hpp"
 #include "ops/state/pushes.hpp"
 #include "troupe/ops/parameters.hpp"
 
