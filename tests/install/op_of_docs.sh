@@ -92,7 +92,7 @@ again "$rows" "$tests/${rows#tests/ops/}.o"
 again "tests/$paths" "tests/CMakeFiles/test_support.dir/$paths.o"
 (cd -- "$build" && bash -ec "${link/-o tests\/test_ops/"${objects[*]}" -o "$scratch/test_ops"}")
 
-name=$(sed -n 's/^TEST_CASE("\(.*\)").*/\1/p' "$scratch/$test")
+name=$(sed -nE 's/^(TEST_CASE|const Table [a-z]+)\("(.*)".*/\2/p' "$scratch/$test")
 "$scratch/test_ops" >"$scratch/log" || { cat -- "$scratch/log"; fail 'the tests fail with the op of the page'; }
 "$scratch/test_ops" "--test-case=$name" | grep -q ' 1 passed' || fail "the test of the page did not run: \"$name\""
 say "added as the page says, and all tests of ops pass, with \"$name\""
