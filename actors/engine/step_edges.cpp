@@ -45,10 +45,8 @@ void job_ended(Step& step, Arrival& arrival) {
   step.go_on(*firing.state);
 }
 
-// A copy or a fence reports kernels of the queue, too.
-void queue_failed(Step& step, Errc code, const std::string& text) {
-  const PartitionExecutor& executor = step.executor();
-  if (code == Errc::device_lost && !executor.program().on_host) executor.host().device->lose(text);
+void device_failed(Step& step, Errc code, const std::string& text) {
+  if (code == Errc::device_lost) step.executor().host().device->lose(text);
 }
 
 // An async kernel has answered, or a copy is there.
@@ -61,7 +59,7 @@ void answered(Step& step, Arrival& arrival) {
   --step.pending().outstanding;
   step.pending().async_answered(firing);
   if (arrival.code != Errc::ok) {
-    queue_failed(step, arrival.code, arrival.text);
+    device_failed(step, arrival.code, arrival.text);
     return step.stop_in(state, arrival.code, program.place_of(firing.node) + ": " + arrival.text);
   }
   for (size_t k = 0; k < node.n_out; ++k) {
@@ -223,7 +221,7 @@ void handle(Step& step, Arrival& arrival) {
       return;
     case Arrival::fence:
       --step.pending().outstanding;
-      queue_failed(step, arrival.code, arrival.text);
+      device_failed(step, arrival.code, arrival.text);
       if (arrival.code != Errc::ok) step.stop(arrival.code, arrival.text);
       return;
     case Arrival::deliver:

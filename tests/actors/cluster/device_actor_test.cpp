@@ -10,6 +10,7 @@
 #include "actors/async/messages.hpp"
 #include "actors/master/session_state.hpp"
 #include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/engine/own_op.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
@@ -19,21 +20,21 @@ namespace {
 
 constexpr std::chrono::seconds kSoon{60};
 
-// An identity that takes its device away when its input is negative.
-std::shared_ptr<const Registry> with_breaks_device() {
-  auto registry = std::make_shared<Registry>();
-  for (const Op* op : builtin_ops()->all()) registry->add(*op);
-  const auto run = [](KernelContext& c) {
-    if (c.input(0).item<float>() < 0) throw Error(Errc::device_lost, "uncorrectable ECC error");
-    *c.output(0, {}).mutable_data<float>() = c.input(0).item<float>();
-  };
-  registry->add({.name = "BreaksDevice",
-                 .inputs = {"x"},
-                 .outputs = {"y"},
-                 .infer_shapes = [](const InferContext& c) { return std::vector{c.input(0)}; },
-                 .no_gradient = "nobody asks",
-                 .kernels = {{DeviceKind::cpu, DType::f32, run}}});
-  return registry;
+// Identities that take their device away when the input is negative.
+std::shared_ptr<const Registry> with_breaking_ops() {
+  const Kernel now = {.device = DeviceKind::cpu, .dtype = DType::f32, .run = [](KernelContext& c) {
+                        if (c.input(0).item<float>() < 0)
+                          throw Error(Errc::device_lost, "uncorrectable ECC error");
+                        *c.output(0, {}).mutable_data<float>() = c.input(0).item<float>();
+                      }};
+  const Kernel later = {
+      .device = DeviceKind::cpu, .dtype = DType::f32, .start = [](std::shared_ptr<AsyncContext> c) {
+        if (c->input(0).item<float>() < 0)
+          c->fail(Errc::device_lost, "uncorrectable ECC error");
+        else
+          c->done({c->input(0)});
+      }};
+  return ops_with({own_op("BreaksNow", now), own_op("BreaksLater", later)});
 }
 
 caf::actor actor_of(Session& session, const std::string& device) {
@@ -44,16 +45,20 @@ caf::actor actor_of(Session& session, const std::string& device) {
 
 TEST_CASE("a device that is lost ends its actor, and refuses later steps with the reason") {
   const std::string tail = "uncorrectable ECC error; its process has to begin anew";
-  for (const std::string device : {"/device:shadow:0", "/device:cpu:1"}) {
+  const std::pair<const char*, std::string> breaks[] = {{"BreaksNow", "/device:shadow:0"},
+                                                        {"BreaksNow", "/device:cpu:1"},
+                                                        {"BreaksLater", "/device:cpu:1"}};
+  for (const auto& [op, device] : breaks) {
+    CAPTURE(op);
     CAPTURE(device);
     std::mutex mutex;
     std::string log;
-    Graph g(with_breaks_device());
+    Graph g(with_breaking_ops());
     Output x = placeholder(g, DType::f32, {}, "x");
     Output y, elsewhere = x + 1.0F;
     {
       const auto scope = g.scope({.device = device});
-      y = g.add({.op = "BreaksDevice", .inputs = {x}, .name = "breaks"});
+      y = g.add({.op = op, .inputs = {x}, .name = "breaks"});
     }
     Session session = Session::local(g, {.threads = 2,
                                          .cpu_devices = 2,
