@@ -135,6 +135,8 @@ class LocalRuns::Registered {
 RunResult LocalRuns::run(const Calls::Standing& call, const std::vector<Tensor>& feeds,
                          const RunOptions& options) {
   check_feeds(*call.prepared, feeds);
+  if (RunResult refusal = steps_.refusal(*call.prepared, options.step); refusal.code != Errc::ok)
+    return refusal;
   Registered registered(*this, call.prepared->id, options.cancel);
   Fired& fired = registered.fired();
   RunContext context;

@@ -1,6 +1,7 @@
 // Prepares a call: prunes, places, rewrites and cuts it; and checks its feeds.
 #include "actors/master/prepared_call.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "graph/op_properties.hpp"
@@ -35,6 +36,9 @@ PreparedCall prepare_call(const Graph& graph, const std::vector<Output>& fetches
   call.partitions =
       partition(*made.graph, made.fetches, made.feeds, call.placement.devices, client_device);
   call.replicas = replicas_of(*made.graph, call.nodes);
+  call.trains = std::any_of(call.nodes.begin(), call.nodes.end(), [&](int32_t id) {
+    return properties_of(made.graph->node(id)).parameter.kind == ParameterUse::pushes;
+  });
   call.fetches = std::move(made.fetches);
   call.feeds = std::move(made.feeds);
   call.graph = std::move(made.graph);

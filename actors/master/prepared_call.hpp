@@ -22,6 +22,7 @@ struct PreparedCall {
   std::shared_ptr<const Graph> graph;
   std::vector<Output> fetches, feeds;  // of `graph`
   std::vector<int64_t> replicas;       // they take a training step with each run
+  bool trains = false;                 // it pushes gradients
   std::vector<int32_t> nodes;          // the nodes that run
   std::vector<int32_t> asked;          // the nodes of the program's graph that it was made of
   Placement placement;

@@ -142,7 +142,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       refusal = {Errc::cancelled, kSessionClosed, {}};
     } else if (run->cancelled) {
       refusal = run->result;
-    } else {
+    } else if (refusal = steps_.refusal(*call.prepared, run->step); refusal.code == Errc::ok) {
       run->id = context.run = local_.next_number();
       steps_.begin(*call.prepared, run->step, context);
       run->step = context.step;

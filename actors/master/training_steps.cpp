@@ -9,6 +9,14 @@
 
 namespace troupe {
 
+RunResult TrainingSteps::refusal(const PreparedCall& call, int64_t wanted) const {
+  if (wanted >= 0 || !call.trains || !trained_) return {};
+  return {Errc::invalid_argument,
+          "this session is being trained, and the run pushes gradients: it would take the place of "
+          "a step of the training; run it before or after, or add its data to the training's",
+          {}};
+}
+
 void TrainingSteps::begin(const PreparedCall& call, int64_t wanted, RunContext& context) {
   const std::vector<int64_t>& replicas = call.replicas;
   context.step = wanted;

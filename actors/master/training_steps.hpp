@@ -3,6 +3,7 @@
 // Owner: RunTable. Thread: any.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -20,6 +21,10 @@ class TrainingSteps {
   TrainingSteps(Process& process, Calls& calls, uint64_t session)
       : process_(process), calls_(calls), session_(session) {}
 
+  // True while train() numbers the steps. A run that pushes gradients then gives its step, or is
+  // refused: it would take the place of the next step of the training.
+  void train(bool on) { trained_ = on; }
+  RunResult refusal(const PreparedCall& call, int64_t wanted) const;  // code ok: none
   // Begins a run of `call` that advances its replicas, at step `wanted` or, if that is negative, at
   // the next step of all of them; sets `context`'s step. A caller that counts the steps itself may
   // repeat one. If the steps are counted here, sets the first step that is not over, too: the
@@ -66,6 +71,7 @@ class TrainingSteps {
   Process& process_;
   Calls& calls_;
   const uint64_t session_;
+  std::atomic<bool> trained_{false};
   std::mutex mutex_;                // guards steps_
   std::map<int64_t, Steps> steps_;  // by replica
 };

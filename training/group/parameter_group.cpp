@@ -319,7 +319,9 @@ void ParameterGroup::look_again(int64_t step, Done done) {
 std::shared_ptr<const void> ParameterGroup::claim_training() {
   std::lock_guard lock(mutex_);
   if (!training_.expired()) return nullptr;
-  std::shared_ptr<const void> out = std::make_shared<int>();
+  TrainingSteps& steps = master_.runs().steps();
+  steps.train(true);
+  std::shared_ptr<const void> out(&steps, [&steps](const void*) { steps.train(false); });
   training_ = out;
   return out;
 }

@@ -90,6 +90,29 @@ TEST_CASE("one session is trained by one training at a time") {
   fit.train(steps(1));
 }
 
+TEST_CASE("a run that pushes gradients does not take the place of a step of the training") {
+  LocalFit fit(sgd(0.01), 1), alone(sgd(0.01), 1);
+  const Tower& tower = fit.all[0];
+  const auto run = [&](Output y) {
+    Feeds feeds;
+    const std::vector<Tensor> values = tower.batch(1);
+    for (size_t i = 0; i < values.size(); ++i) feeds.emplace_back(tower.feeds[i], values[i]);
+    fit.session.run({y}, feeds);
+  };
+  TrainOptions options = steps(3);
+  Refusal refused;
+  options.pause_every = 1;
+  options.on_pause = [&](const TrainPause& p) {
+    if (p.step == 1) refused = refusal_of([&] { run(tower.update); });
+    run(tower.loss);
+    return true;
+  };
+  CHECK(fit.train(options).weights_sha256 == alone.train(steps(3)).weights_sha256);
+  CHECK(refused.code == Errc::invalid_argument);
+  has(refused.text, "it would take the place of a step of the training");
+  run(tower.update);
+}
+
 TEST_CASE("a checkpoint's file is no folder of checkpoints") {
   Folder folder("train-again-file");
   LocalFit fit;
