@@ -68,6 +68,12 @@ Binary bit_row(const char* op, std::function<Whole(Whole, Whole)> whole) {
   return of_integers(Binary{op, {}, {bits, some}}, std::move(whole));
 }
 
+Real squared(Real x) { return x * x; }
+Whole squared(Whole x) {  // the low bits
+  const auto bits = static_cast<unsigned __int128>(x);
+  return static_cast<Whole>(bits * bits);
+}
+
 // clang-format off
 std::vector<Binary> made_rows() {
   std::vector<Binary> rows = {
@@ -78,7 +84,7 @@ std::vector<Binary> made_rows() {
     of_numbers(Binary{"Multiply", {}, {a, b}, {0.1}, kRounded},
         [](auto x, auto y) { return x * y; }),
     of_numbers(Binary{"SquaredDifference", {}, {a, b}, {1e200}, 2},
-        [](auto x, auto y) { return (x - y) * (x - y); }),
+        [](auto x, auto y) { return squared(x - y); }),
     // ---- divisions ----
     with_divisors(Binary{"Divide", [](Real x, Real y) { return x / y; }, {a, b}, {0.1}, kRounded},
         [](Whole x, Whole y) { return x / y; }),
