@@ -4,13 +4,6 @@
 namespace troupe {
 namespace {
 
-struct Subtract {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(wrapping<T>(a) - wrapping<T>(b));
-  }
-};
-
 struct SquaredDifference {
   template <class T>
   static T apply(T a, T b) {

@@ -228,13 +228,6 @@ void scatter_slices(KernelContext& ctx) {
   scatter<Add>(slices, updates.data<T>(), y);
 }
 
-struct Subtract {
-  template <class T>
-  static T apply(T old, T update) {
-    return static_cast<T>(wrapping<T>(old) - wrapping<T>(update));
-  }
-};
-
 struct Replace {
   template <class T>
   static T apply(T, T update) {

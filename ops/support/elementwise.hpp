@@ -43,6 +43,13 @@ struct Add {
   }
 };
 
+struct Subtract {
+  template <class T>
+  static T apply(T a, T b) {
+    return static_cast<T>(wrapping<T>(a) - wrapping<T>(b));
+  }
+};
+
 struct Multiply {
   template <class T>
   static T apply(T a, T b) {
