@@ -18,7 +18,11 @@ inline std::chrono::steady_clock::time_point deadline_after(std::chrono::millise
   return deadline_after(std::chrono::steady_clock::now(), timeout);
 }
 
-// Throws: Error(invalid_argument) for a timeout that is not above 0, or a step below -1.
+// Steps lie below it, so that sums of a step and small numbers do not overflow.
+inline constexpr int64_t kStepsMax = int64_t{1} << 62;
+
+// Throws: Error(invalid_argument) for a timeout that is not above 0, or a step below -1 or too
+// large.
 inline void check_options(const RunOptions& options) {
   if (options.timeout.count() <= 0)
     throw Error(Errc::invalid_argument, "RunOptions::timeout is ", options.timeout.count(),
@@ -26,6 +30,9 @@ inline void check_options(const RunOptions& options) {
   if (options.step < -1)
     throw Error(Errc::invalid_argument, "RunOptions::step is ", options.step,
                 "; give a step from 0, or -1: then the session counts");
+  if (options.step >= kStepsMax)
+    throw Error(Errc::invalid_argument, "RunOptions::step is ", options.step,
+                "; give a step below 2^62, or -1: then the session counts");
 }
 
 }  // namespace troupe

@@ -31,7 +31,7 @@ void TrainingSteps::begin(const PreparedCall& call, int64_t wanted, RunContext& 
     if (steps.open.empty()) steps.by_hand = steps.gaps = false;
     steps.by_hand |= wanted >= 0;
     steps.gaps |= !steps.open.empty() && steps.open.begin()->second != call.id;
-    steps.next = context.step + 1;
+    if (wanted < 0 || context.step <= steps.next) steps.next = context.step + 1;
     steps.open.emplace(context.step, call.id);
     first = std::min(first, steps.open.begin()->first);
   }
@@ -45,6 +45,7 @@ void TrainingSteps::end(const PreparedCall& call, int64_t step, bool whole) {
     std::lock_guard lock(mutex_);
     for (int64_t replica : call.replicas) {
       Steps& steps = steps_[replica];
+      if (whole) steps.next = std::max(steps.next, step + 1);
       const auto [from, to] = steps.open.equal_range(step);
       const auto it =
           std::find_if(from, to, [&](const auto& run) { return run.second == call.id; });

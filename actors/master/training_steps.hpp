@@ -27,7 +27,8 @@ class TrainingSteps {
   RunResult refusal(const PreparedCall& call, int64_t wanted) const;  // code ok: none
   // Begins a run of `call` that advances its replicas, at step `wanted` or, if that is negative, at
   // the next step of all of them; sets `context`'s step. A caller that counts the steps itself may
-  // repeat one. If the steps are counted here, sets the first step that is not over, too: the
+  // repeat one. Its step after a gap moves the count once all its pushes are done, as shards refuse
+  // a step far ahead. If the steps are counted here, sets the first step that is not over, too: the
   // oldest one under way.
   void begin(const PreparedCall& call, int64_t wanted, RunContext& context);
   // The run has ended in all its parts; `whole`: with all its pushes. Shards may be told, with no

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <limits>
 #include <stdexcept>
 #include <thread>
 
@@ -116,6 +117,10 @@ TEST_CASE_FIXTURE(Started,
   const Refusal step = refusal_of([&] { session.run({y}, {{x, value}}, {.step = -2}); });
   CHECK(step.code == Errc::invalid_argument);
   CHECK(step.text == "RunOptions::step is -2; give a step from 0, or -1: then the session counts");
+  const int64_t largest = std::numeric_limits<int64_t>::max();
+  const Refusal far = refusal_of([&] { session.run({y}, {{x, value}}, {.step = largest}); });
+  CHECK(far.code == Errc::invalid_argument);
+  has(far.text, "give a step below 2^62");
 }
 
 }  // namespace

@@ -113,6 +113,20 @@ TEST_CASE("a run that pushes gradients does not take the place of a step of the 
   run(tower.update);
 }
 
+TEST_CASE("a step that shards refuse does not move the session's count") {
+  Fit fit(sgd(0.01), 1);
+  Session session = Session::local(fit.graph);
+  const Output y = fit.all[0].update;
+  const Feeds feeds = {{fit.all[0].feeds[0], fit.all[0].batch(0)[0]}};
+  const auto run = [&](int64_t step) { session.run({y}, feeds, {.step = step}); };
+  CHECK(refusal_of([&] { run(1000); }).code == Errc::stale);
+  session.run({y}, feeds);
+  run(1);
+  session.run({y}, feeds);
+  run(3);
+  CHECK(refusal_of([&] { run(2); }).code == Errc::stale);
+}
+
 TEST_CASE("a checkpoint's file is no folder of checkpoints") {
   Folder folder("train-again-file");
   LocalFit fit;
