@@ -102,14 +102,15 @@ void HeldSlice::adopt(Restored restored) {
 void HeldSlice::set_rule(std::unique_ptr<AggregationRule> rule) {
   rule_ = std::move(rule);
   values_.previous_version = -1;  // steps are counted anew, so it is no step's version
-  std::erase_if(sequences_, [&](const auto& s) { return !terms_.replicas.count(s.first); });
-  for (auto& [replica, sequence] : sequences_) sequence.first = 0;
+  order_.keep_only(terms_.replicas);
+  for (auto& [replica, reads] : reads_) reads.first = 0;
 }
 
 void HeldSlice::drop_waiting(const std::string& why, ShardActions& out) {
-  for (auto& [replica, sequence] : sequences_)
-    refuse_parked(sequence, PushRefusal::epoch, why, out);
-  for (auto& [replica, sequence] : sequences_) sequence = {.incarnation = sequence.incarnation};
+  std::vector<PushOrder::Refused> parked;
+  order_.begin_again(why, parked);
+  refuse(parked, out);
+  reads_.clear();
   if (rule_) {
     terms_.counters.refuse(PushRefusal::epoch, rule_->held());
     rule_ = make_rule(terms_.rule, rule_->progress());
@@ -126,12 +127,9 @@ void HeldSlice::forget(uint64_t from) {
       std::erase_if(pulls_, [&](const WaitingPull& w) { return w.to == from; }));
   terms_.counters.pulls_waiting -= gone;
   terms_.counters.pulls_refused += gone;
-  const auto drop = [&](Tickets& tickets) {
+  for (auto& [key, tickets] : unacknowledged_)
     std::erase_if(tickets, [&](const Ticket& t) { return t.to == from; });
-  };
-  for (auto& [key, tickets] : unacknowledged_) drop(tickets);
-  for (auto& [replica, sequence] : sequences_)
-    for (auto& [number, parked] : sequence.parked) drop(parked.tickets);
+  order_.forget(from);
 }
 
 SliceState HeldSlice::image() const {
@@ -152,18 +150,7 @@ bool HeldSlice::between_steps() const {
   return held_gradients() == 0 && !pulls_wait;
 }
 
-int64_t HeldSlice::held_gradients() const {
-  int64_t n = rule_ ? rule_->held() : 0;
-  for (const auto& [replica, sequence] : sequences_)
-    n += static_cast<int64_t>(sequence.parked.size());
-  return n;
-}
-
-void HeldSlice::add(Tickets& tickets, Ticket ticket) {
-  if (std::find(tickets.begin(), tickets.end(), ticket) != tickets.end()) return;
-  if (tickets.size() >= kTicketsMax) tickets.erase(tickets.begin());
-  tickets.push_back(ticket);
-}
+int64_t HeldSlice::held_gradients() const { return (rule_ ? rule_->held() : 0) + order_.parked(); }
 
 void HeldSlice::acknowledge(const Tickets& tickets, Errc code, const std::string& text,
                             ShardActions& out) {
@@ -183,10 +170,8 @@ void HeldSlice::refuse(const Pull& pull, uint64_t to, Errc code, const std::stri
   out.push_back({to, Pulled{pull.ticket, pull.slice, code, text, 0, {}}});
 }
 
-void HeldSlice::refuse_parked(Sequence& sequence, PushRefusal reason, const std::string& why,
-                              ShardActions& out) {
-  for (auto& [number, parked] : std::exchange(sequence.parked, {}))
-    refuse(parked.tickets, reason, Errc::stale, why, out);
+void HeldSlice::refuse(const std::vector<PushOrder::Refused>& refused, ShardActions& out) {
+  for (const PushOrder::Refused& r : refused) refuse(r.tickets, r.reason, Errc::stale, r.text, out);
 }
 
 void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
@@ -211,63 +196,31 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
     return no(PushRefusal::not_serving, Errc::stale,
               detail::concat("the shard is ", to_string(terms_.state),
                              "; do the step again when it serves"));
-  Sequence& sequence = sequences_[p.replica];
-  if (p.incarnation < sequence.incarnation)
+  const uint64_t newest = order_.incarnation(p.replica);
+  if (p.incarnation < newest)
     return no(PushRefusal::incarnation, Errc::stale,
               detail::concat("incarnation ", p.incarnation, " of replica ", p.replica,
-                             " was replaced by ", sequence.incarnation));
-  if (p.incarnation > sequence.incarnation) {
-    refuse_parked(
-        sequence, PushRefusal::incarnation,
-        detail::concat("replica ", p.replica, " has a newer incarnation, ", p.incarnation), out);
-    sequence = {.incarnation = p.incarnation};
+                             " was replaced by ", newest));
+  std::vector<PushOrder::Refused> refused;
+  if (p.incarnation > newest) {
+    order_.renew(p.replica, p.incarnation, refused);
+    refuse(std::exchange(refused, {}), out);
+    reads_.erase(p.replica);
   }
   if (p.step < 0 || p.sequence < 0)
     return no(PushRefusal::step, Errc::invalid_argument,
               detail::concat("replica ", p.replica, " pushed step ", p.step, ", sequence ",
                              p.sequence, "; both count from 0"));
   const Ticket ticket{from, p.ticket};
-  take_in_order(std::move(p), ticket, sequence, out);
-}
-
-void HeldSlice::take_in_order(Push&& p, const Ticket& ticket, Sequence& sequence,
-                              ShardActions& out) {
-  if (p.sequence > sequence.next + kStepsInFlightMax)
-    return refuse({ticket}, PushRefusal::gap, Errc::stale,
-                  detail::concat("sequence ", p.sequence, " of replica ", p.replica, " for ",
-                                 describe(slice_), " came before ", sequence.next, "; at most ",
-                                 kStepsInFlightMax, " may be under way"),
-                  out);
-  if (p.sequence > sequence.next) {
-    const int64_t number = p.sequence;
-    auto [parked, fresh] = sequence.parked.try_emplace(number);
-    if (!fresh && parked->second.push.step != p.step) {
-      // The replica gave up the parked push, and its number to this one.
-      refuse(std::exchange(parked->second.tickets, {}), PushRefusal::incarnation, Errc::stale,
-             detail::concat("sequence ", number, " of replica ", p.replica, " for ",
-                            describe(slice_), " is now that of step ", p.step),
-             out);
-      fresh = true;
-    }
-    if (fresh)
-      parked->second.push = std::move(p);
-    else
-      ++terms_.counters.duplicate;
-    add(parked->second.tickets, ticket);
-    return;
-  }
-  const bool next = p.sequence == sequence.next;
+  const int32_t replica = p.replica;
+  const PushOrder::Place place = order_.place(p, ticket, slice_, refused);
+  refuse(refused, out);
+  if (place == PushOrder::Place::repeated) ++terms_.counters.duplicate;
+  if (place < PushOrder::Place::before) return;
   accept(std::move(p), {ticket}, out);
-  if (!next) return;
-  ++sequence.next;
-  for (auto first = sequence.parked.begin();
-       first != sequence.parked.end() && first->first == sequence.next;
-       first = sequence.parked.begin()) {
-    Parked parked = std::move(first->second);
-    sequence.parked.erase(first);
-    accept(std::move(parked.push), std::move(parked.tickets), out);
-    ++sequence.next;
-  }
+  if (place == PushOrder::Place::before) return;
+  while (std::optional<PushOrder::Waiting> parked = order_.done(replica))
+    accept(std::move(parked->push), std::move(parked->tickets), out);
 }
 
 bool HeldSlice::known(const Push& p, const Tickets& tickets, ShardActions& out) {
@@ -291,14 +244,12 @@ bool HeldSlice::known(const Push& p, const Tickets& tickets, ShardActions& out) 
 }
 
 void HeldSlice::ask_again(const Push& p, const Ticket& ticket, ShardActions& out) {
-  Sequence& sequence = sequences_[p.replica];
-  if (terms_.state == ShardState::serving && p.incarnation == sequence.incarnation) {
-    if (const auto parked = sequence.parked.find(p.sequence);
-        parked != sequence.parked.end() && parked->second.push.step == p.step) {
+  if (terms_.state == ShardState::serving) {
+    if (Tickets* const parked = order_.parked(p)) {
       ++terms_.counters.duplicate;
-      return add(parked->second.tickets, ticket);
+      return add(*parked, ticket);
     }
-    if (p.sequence < sequence.next && known(p, {ticket}, out)) return;
+    if (order_.passed(p) && known(p, {ticket}, out)) return;
   }
   refuse(
       {ticket}, PushRefusal::gap, Errc::stale,
@@ -346,8 +297,8 @@ void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
 void HeldSlice::end_steps_before(int64_t first, int32_t replica, ShardActions& out) {
   if (!rule_ || first <= 0) return;
   rule_->go_on(replica, first);
-  Sequence& sequence = sequences_[replica];
-  sequence.first = std::max(sequence.first, first);
+  Reads& reads = reads_[replica];
+  reads.first = std::max(reads.first, first);
   if (skip(out)) update_while_due(out);
   free_previous();
 }
@@ -359,7 +310,7 @@ void HeldSlice::free_previous() {
   if (terms_.rule != Aggregation::sync || !fills_block_of(terms_.pool, s.previous)) return;
   const int64_t next = rule_->next_step();
   for (const int32_t replica : terms_.replicas)
-    if (sequences_[replica].first < next) return;
+    if (reads_[replica].first < next) return;
   s.previous.reset();
   s.previous_version = -1;
 }
@@ -409,7 +360,7 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
       .epoch = terms_.epoch, .slice = slice_.id, .version = values_.version, .from = {}};
   for (const Contribution& c : gradients) {
     if (terms_.applied_log) applied.from.push_back({c.replica, c.step, c.incarnation});
-    if (const int64_t pulled = sequences_[c.replica].pulled_version; pulled >= 0) {
+    if (const int64_t pulled = reads_[c.replica].pulled_version; pulled >= 0) {
       const int64_t staleness = values_.version - 1 - pulled;
       terms_.counters.staleness_sum += staleness;
       terms_.counters.staleness_max = std::max(terms_.counters.staleness_max, staleness);
@@ -482,7 +433,7 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
     }
     note_read(p, answer);
   }
-  if (p.step >= 0) sequences_[p.replica].pulled_version = answer.version;
+  if (p.step >= 0) reads_[p.replica].pulled_version = answer.version;
   if (answer.values.defined()) pulled_bytes_ += answer.values.byte_size();
   ++terms_.counters.pulls_answered;
   out.push_back({from, std::move(answer)});

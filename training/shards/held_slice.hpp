@@ -18,6 +18,7 @@
 #include "training/parameters/shard_image.hpp"
 #include "training/rules/update.hpp"
 #include "training/shards/captures.hpp"
+#include "training/shards/push_order.hpp"
 #include "training/shards/shard_counters.hpp"
 #include "training/shards/written_values.hpp"
 
@@ -57,13 +58,8 @@ struct ShardTerms {
 
 class HeldSlice {
  public:
-  // A replica's pushes may be this far ahead of the next one in sequence.
-  static constexpr int64_t kStepsInFlightMax = 8;
   // The number of pulls of a shard that may wait; more are refused.
   static constexpr int64_t kWaitingPullsMax = 65'536;
-  // The number of senders that may wait for the acknowledgement of one gradient; above it the
-  // oldest is forgotten, as newer ones have replaced it.
-  static constexpr size_t kTicketsMax = 8;
 
   // `terms` live longer. Throws: Error(invalid_argument) for a slice that no shard can hold.
   HeldSlice(ShardTerms& terms, Slice slice);
@@ -105,20 +101,7 @@ class HeldSlice {
   int64_t pushed_bytes() const { return pushed_bytes_; }
 
  private:
-  struct Ticket {
-    uint64_t to = 0, ticket = 0;
-    friend bool operator==(const Ticket&, const Ticket&) = default;
-  };
-  using Tickets = std::vector<Ticket>;
-  struct Parked {
-    Push push;
-    Tickets tickets;
-  };
-  struct Sequence {  // of one replica's pushes
-    // The newest that pushed. A replica may push its slices from several processes.
-    uint64_t incarnation = 0;
-    int64_t next = 0;
-    std::map<int64_t, Parked> parked = {};
+  struct Reads {  // of one replica
     int64_t pulled_version = -1;
     int64_t first = 0;  // earlier steps are over, and not done again
   };
@@ -127,16 +110,12 @@ class HeldSlice {
     uint64_t to = 0;
   };
 
-  static void add(Tickets& tickets, Ticket ticket);
   void acknowledge(const Tickets& tickets, Errc code, const std::string& text, ShardActions& out);
   void refuse(const Tickets& tickets, PushRefusal reason, Errc code, const std::string& text,
               ShardActions& out);
   void refuse(const Pull& pull, uint64_t to, Errc code, const std::string& text, ShardActions& out);
-  void refuse_parked(Sequence& sequence, PushRefusal reason, const std::string& why,
-                     ShardActions& out);
+  void refuse(const std::vector<PushOrder::Refused>& refused, ShardActions& out);
 
-  // Parks the push until all before it of the sequence have come.
-  void take_in_order(Push&& push, const Ticket& ticket, Sequence& sequence, ShardActions& out);
   void ask_again(const Push& push, const Ticket& ticket, ShardActions& out);
   void accept(Push&& push, Tickets tickets, ShardActions& out);
   // Answers now or later, unless the rule would keep this gradient; then returns false.
@@ -159,7 +138,8 @@ class HeldSlice {
   SliceValues values_;
   std::unique_ptr<AggregationRule> rule_;  // null: untrained
   WrittenValues written_;                  // untrained
-  std::map<int32_t, Sequence> sequences_;  // by replica
+  PushOrder order_;
+  std::map<int32_t, Reads> reads_;  // by replica
   // By replica and step, of the gradients that the rule holds.
   std::map<std::pair<int32_t, int64_t>, Tickets> unacknowledged_;
   std::vector<WaitingPull> pulls_;

@@ -87,7 +87,7 @@ TEST_CASE("pushes that arrive early are parked and applied in sequence; a wide g
     CHECK(ack.version == i + 1);
   }
   const auto gap =
-      only<Acknowledged>(s.push(0, 3 + HeldSlice::kStepsInFlightMax + 1, vector_of({1, 0, 0, 0})));
+      only<Acknowledged>(s.push(0, 3 + PushOrder::kStepsInFlightMax + 1, vector_of({1, 0, 0, 0})));
   CHECK(gap.code == Errc::stale);
   CHECK(gap.text == "sequence 12 of replica 0 for w came before 3; at most 8 may be under way");
   CHECK(s.refused(PushRefusal::gap) == 1);

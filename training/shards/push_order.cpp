@@ -1,0 +1,114 @@
+// The sequences of replicas: what is parked, what is next, and what is fenced.
+#include "training/shards/push_order.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe {
+namespace {
+
+constexpr size_t kTicketsMax = 8;
+
+}  // namespace
+
+void add(Tickets& tickets, Ticket ticket) {
+  if (std::find(tickets.begin(), tickets.end(), ticket) != tickets.end()) return;
+  if (tickets.size() >= kTicketsMax) tickets.erase(tickets.begin());
+  tickets.push_back(ticket);
+}
+
+void PushOrder::refuse_parked(Sequence& sequence, PushRefusal reason, const std::string& why,
+                              std::vector<Refused>& refused) {
+  for (auto& [number, waiting] : std::exchange(sequence.parked, {}))
+    refused.push_back({std::move(waiting.tickets), reason, why});
+}
+
+uint64_t PushOrder::incarnation(int32_t replica) const {
+  const auto it = sequences_.find(replica);
+  return it == sequences_.end() ? 0 : it->second.incarnation;
+}
+
+void PushOrder::renew(int32_t replica, uint64_t incarnation, std::vector<Refused>& refused) {
+  Sequence& sequence = sequences_[replica];
+  refuse_parked(sequence, PushRefusal::incarnation,
+                detail::concat("replica ", replica, " has a newer incarnation, ", incarnation),
+                refused);
+  sequence = {.incarnation = incarnation};
+}
+
+PushOrder::Place PushOrder::place(Push& p, Ticket ticket, const Slice& slice,
+                                  std::vector<Refused>& refused) {
+  Sequence& sequence = sequences_[p.replica];
+  if (p.sequence <= sequence.next) return p.sequence == sequence.next ? Place::next : Place::before;
+  if (p.sequence > sequence.next + kStepsInFlightMax) {
+    refused.push_back({{ticket},
+                       PushRefusal::gap,
+                       detail::concat("sequence ", p.sequence, " of replica ", p.replica, " for ",
+                                      describe(slice), " came before ", sequence.next, "; at most ",
+                                      kStepsInFlightMax, " may be under way")});
+    return Place::refused;
+  }
+  const int64_t number = p.sequence;
+  auto [it, fresh] = sequence.parked.try_emplace(number);
+  Waiting& waiting = it->second;
+  if (!fresh && waiting.push.step != p.step) {
+    // The replica gave up the parked push, and its number to this one.
+    refused.push_back({std::exchange(waiting.tickets, {}), PushRefusal::incarnation,
+                       detail::concat("sequence ", number, " of replica ", p.replica, " for ",
+                                      describe(slice), " is now that of step ", p.step)});
+    fresh = true;
+  }
+  if (fresh) waiting.push = std::move(p);
+  add(waiting.tickets, ticket);
+  return fresh ? Place::parked : Place::repeated;
+}
+
+std::optional<PushOrder::Waiting> PushOrder::done(int32_t replica) {
+  Sequence& sequence = sequences_[replica];
+  ++sequence.next;
+  const auto first = sequence.parked.begin();
+  if (first == sequence.parked.end() || first->first != sequence.next) return std::nullopt;
+  std::optional<Waiting> out = std::move(first->second);
+  sequence.parked.erase(first);
+  return out;
+}
+
+Tickets* PushOrder::parked(const Push& p) {
+  Sequence& sequence = sequences_[p.replica];
+  if (p.incarnation != sequence.incarnation) return nullptr;
+  const auto it = sequence.parked.find(p.sequence);
+  const bool same = it != sequence.parked.end() && it->second.push.step == p.step;
+  return same ? &it->second.tickets : nullptr;
+}
+
+bool PushOrder::passed(const Push& p) const {
+  const auto it = sequences_.find(p.replica);
+  return it != sequences_.end() && p.incarnation == it->second.incarnation &&
+         p.sequence < it->second.next;
+}
+
+int64_t PushOrder::parked() const {
+  int64_t n = 0;
+  for (const auto& [replica, sequence] : sequences_)
+    n += static_cast<int64_t>(sequence.parked.size());
+  return n;
+}
+
+void PushOrder::forget(uint64_t from) {
+  for (auto& [replica, sequence] : sequences_)
+    for (auto& [number, waiting] : sequence.parked)
+      std::erase_if(waiting.tickets, [&](const Ticket& t) { return t.to == from; });
+}
+
+void PushOrder::keep_only(const std::set<int32_t>& replicas) {
+  std::erase_if(sequences_, [&](const auto& s) { return !replicas.count(s.first); });
+}
+
+void PushOrder::begin_again(const std::string& why, std::vector<Refused>& refused) {
+  for (auto& [replica, sequence] : sequences_) {
+    refuse_parked(sequence, PushRefusal::epoch, why, refused);
+    sequence = {.incarnation = sequence.incarnation};
+  }
+}
+
+}  // namespace troupe
