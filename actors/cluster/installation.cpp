@@ -19,7 +19,6 @@ constexpr std::chrono::seconds kOpActorTimeout{30};
 Installation::Installation(Process& process, uint64_t session, uint32_t executable)
     : process_(process),
       firing_(process.occupants()),
-      session_(session),
       executable_(executable),
       resources_(process.resources().of(session)) {}
 
@@ -57,7 +56,7 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     if (const std::string line = over_budget(*graph, partition, budget); !line.empty())
       host.warn(line);
     out->executors_.push_back(
-        PartitionExecutor::make(session, executable, graph, std::move(partition), std::move(host)));
+        PartitionExecutor::make(session, executable, graph, partition, std::move(host)));
   }
   for (const auto& executor : out->executors_)
     for (const auto& [edge, receiver] : executor->receivers()) {

@@ -61,7 +61,6 @@ class Installation : public std::enable_shared_from_this<Installation> {
 
   Process& process_;
   const Occupants::Firing firing_;  // destroyed last
-  const uint64_t session_;
   const uint32_t executable_;
   const std::shared_ptr<Resources> resources_;
   std::set<std::string> peers_, senders_;

@@ -107,8 +107,8 @@ class LaneJob final : public caf::resumable, public caf::ref_counted {
   // Runs the kernel and hands the result in. True: the step had no owner and now has us.
   bool run() {
     Step& step = *step_;
-    const auto [state_of_node, number] = job_.firing;
-    StepState& state = *state_of_node;
+    const uint32_t number = job_.firing.node;
+    StepState& state = *job_.firing.state;
     StepContext& context = state.context;
     const FiringNode& node = state.node(number);
     Tensor* const outputs = &state.values[node.out];

@@ -156,7 +156,7 @@ Member Membership::add(Link& link) {
   Peer peer;
   peer.member = member_of(h);
   if (!can_be_dialled(link, h.address)) peer.member.address.clear();
-  const Member newcomer = peer.member;
+  Member newcomer = peer.member;
   peer.link = link.shared_from_this();
   if (newest_.size() >= kNewestMax)
     std::erase_if(newest_, [&](const auto& n) { return !has(n.first); });

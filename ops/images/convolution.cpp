@@ -58,6 +58,7 @@ void cpu(KernelContext& ctx) {
   check_actual_shapes(ctx);
   const auto sizes = convolution_sizes<T>(ctx, ctx.input(0).shape(), ctx.input(1).shape());
   if (!sizes) return;
+  ctx.output();  // refuses images that no memory holds, whose number of elements would overflow
   compute_images<T, ForwardLoop, DepthwiseLoop>(ctx, *sizes, ConvolutionSizes::Pass::forward,
                                                 outputs_of(sizes->at) * sizes->out);
 }

@@ -40,12 +40,7 @@ struct Sliding {
 // All dimensions; the missing outer ones have size 1.
 using Slidings = std::array<Sliding, kSpatialMax>;
 inline int64_t inputs_of(const Slidings& s) { return s[0].input * s[1].input * s[2].input; }
-// Wraps for outputs that no memory holds: a kernel asks for the number before it asks for the
-// memory.
-inline int64_t outputs_of(const Slidings& s) {
-  const auto size = [&](size_t i) { return static_cast<uint64_t>(s[i].output); };
-  return static_cast<int64_t>(size(0) * size(1) * size(2));
-}
+inline int64_t outputs_of(const Slidings& s) { return s[0].output * s[1].output * s[2].output; }
 
 // True if input or output has no pixels. Otherwise the sizes may be multiplied; beside a 0, other
 // sizes may be so large that the product overflows.

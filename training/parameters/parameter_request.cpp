@@ -114,7 +114,7 @@ std::vector<SliceShare> ParameterRequest::cut(const ParameterRoute& route,
       share.bytes = share.rows.size() * share.row_size * size_of(route.dtype);
     } else if (sends()) {
       const int64_t begin = slice.offset, end = begin + slice.size;
-      share.gradient = whole                ? std::move(gradient)
+      share.gradient = whole                ? gradient
                        : gradient.by_rows() ? rows_of_slice(gradient, begin, end)
                                             : Gradient(gradient.values.rows(begin, end));
       share.bytes = share.gradient.byte_size();

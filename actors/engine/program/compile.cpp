@@ -88,7 +88,7 @@ class Compiler {
     std::vector<std::set<uint32_t>> readers;  // by node
   };
   // The innermost loop's around the node, or that of the whole partition.
-  Table& table_of(const PartNode& part) { return tables_[static_cast<size_t>(part.loop + 1)]; }
+  Table& table_of(const PartNode& part) { return tables_[static_cast<size_t>(part.loop) + 1]; }
   // The node that fires for what an input reads, or kNone.
   uint32_t maker_of(const PartInput& in) const {
     return numbers_.fires[pass_through_.source(static_cast<size_t>(in.node))];

@@ -65,7 +65,7 @@ struct ShardScript {
             .gradient = std::move(gradient)};
   }
   static uint64_t ticket_of(int32_t replica, int64_t step) {
-    return static_cast<uint64_t>(1000 * (step + 1) + replica);
+    return 1000 * static_cast<uint64_t>(step + 1) + static_cast<uint64_t>(replica);
   }
 
   // Returns the actions of the call, which are also kept in `last`.
