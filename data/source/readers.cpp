@@ -1,0 +1,39 @@
+// The readers of the library, one row each.
+#include "data/source/rows.hpp"
+#include "troupe/data.hpp"
+
+namespace troupe {
+namespace {
+
+Shape row_shape(const Tensor& rows) {
+  const Shape all = rows.shape();
+  return Shape(std::vector<int64_t>(all.begin() + 1, all.end()));
+}
+
+// idx: `images` and, if given, `labels`, IDX files with the same number of records.
+Stage make_idx(const SourceArgs& args) {
+  ArgReader read("idx", args);
+  const auto images = read.want<std::string>("images");
+  const auto labels = read.get<std::string>("labels", {});
+  read.done();
+  std::vector<Tensor> columns = {read_idx(images)};
+  Fields fields = {{"image", {columns[0].dtype(), row_shape(columns[0])}}};
+  if (!labels.empty()) {
+    columns.push_back(read_idx(labels));
+    fields.push_back({"label", {columns[1].dtype(), row_shape(columns[1])}});
+    if (columns[0].dim(0) != columns[1].dim(0))
+      throw Error(Errc::bad_data, labels, " has ", columns[1].dim(0), " records, ", images, " has ",
+                  columns[0].dim(0), "; are they of the same part?");
+  }
+  return rows_stage(std::move(fields), std::move(columns), images);
+}
+
+constexpr SourceReader kReaders[] = {
+    {"idx", make_idx},
+};
+
+}  // namespace
+
+std::span<const SourceReader> builtin_readers() { return kReaders; }
+
+}  // namespace troupe

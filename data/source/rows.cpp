@@ -1,0 +1,71 @@
+// Stages whose records are rows of tensors.
+#include "data/source/rows.hpp"
+
+namespace troupe {
+namespace {
+
+struct Rows {
+  Fields fields;
+  std::vector<Tensor> columns;
+  std::string path;
+  int64_t size = 0;
+};
+
+class Row final : public LazyRecord {
+ public:
+  Row(std::shared_ptr<const Rows> rows, int64_t number) : rows_(std::move(rows)), number_(number) {}
+  Record make() const override {
+    Record out;
+    for (size_t i = 0; i < rows_->columns.size(); ++i)
+      out.push_back(
+          rows_->columns[i].rows(number_, number_ + 1).reshaped(rows_->fields[i].type.shape));
+    return out;
+  }
+  std::string place() const override { return detail::concat(rows_->path, ": record ", number_); }
+
+ private:
+  const std::shared_ptr<const Rows> rows_;
+  const int64_t number_;
+};
+
+class RowsStream final : public RecordStream {
+ public:
+  explicit RowsStream(std::shared_ptr<const Rows> rows) : rows_(std::move(rows)) {}
+  Lazy next() override {
+    return next_ < rows_->size ? std::make_shared<Row>(rows_, next_++) : nullptr;
+  }
+
+ private:
+  const std::shared_ptr<const Rows> rows_;
+  int64_t next_ = 0;
+};
+
+class RowsStage final : public SourceStage {
+ public:
+  explicit RowsStage(std::shared_ptr<const Rows> rows) : rows_(std::move(rows)) {}
+  const Fields& fields() const override { return rows_->fields; }
+  std::unique_ptr<RecordStream> open(int64_t) const override {
+    return std::make_unique<RowsStream>(rows_);
+  }
+
+ private:
+  const std::shared_ptr<const Rows> rows_;
+};
+
+}  // namespace
+
+Stage rows_stage(Fields fields, std::vector<Tensor> columns, std::string path) {
+  TROUPE_CHECK(!columns.empty() && fields.size() == columns.size(), path, " has ", columns.size(),
+               " columns and ", fields.size(), " fields");
+  auto rows = std::make_shared<Rows>();
+  rows->size = columns[0].dim(0);
+  for (const Tensor& column : columns)
+    TROUPE_CHECK(column.dim(0) == rows->size, path, ": columns of ", rows->size, " and of ",
+                 column.dim(0), " rows");
+  rows->fields = std::move(fields);
+  rows->columns = std::move(columns);
+  rows->path = std::move(path);
+  return std::make_shared<RowsStage>(std::move(rows));
+}
+
+}  // namespace troupe

@@ -1,0 +1,15 @@
+// rows_stage(): the rows of tensors that are in memory, as records.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/source/stage.hpp"
+
+namespace troupe {
+
+// Record i is row i of each column, without a copy. `fields`: names and types of a row; the columns
+// have the same number of rows. `path`: the file they come from, for messages.
+Stage rows_stage(Fields fields, std::vector<Tensor> columns, std::string path);
+
+}  // namespace troupe

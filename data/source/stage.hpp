@@ -1,0 +1,94 @@
+// The parts of a source: a SourceStage is one stage with all stages before it, a RecordStream one
+// pass over its records, a LazyRecord a record that is not made yet. Passing over a record costs no
+// more than reading past it: files are decoded and functions called only by make().
+// Owner: of stages the sources and streams that use them; of a stream its one user.
+// Thread: stages and records any; a stream one at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "troupe/source.hpp"
+
+namespace troupe {
+
+class LazyRecord {
+ public:
+  virtual ~LazyRecord() = default;
+  // Makes the tensors of all fields; any thread, any number of times, with the same result. Throws:
+  // Error(io), Error(bad_data) with place().
+  virtual Record make() const = 0;
+  // File, and line, entry or offset, for messages: "train.tar: cat/0001.jpg".
+  virtual std::string place() const = 0;
+};
+using Lazy = std::shared_ptr<const LazyRecord>;
+
+class RecordStream {
+ public:
+  virtual ~RecordStream() = default;
+  // The next record, or null at the end. Throws: Error(io), Error(bad_data).
+  virtual Lazy next() = 0;
+};
+
+class SourceStage {
+ public:
+  virtual ~SourceStage() = default;
+  virtual const Fields& fields() const = 0;
+  // A pass over all records of an epoch. Its records and their order depend on the epoch alone.
+  virtual std::unique_ptr<RecordStream> open(int64_t epoch) const = 0;
+  // True: every epoch has the same number of records.
+  virtual bool same_count() const { return true; }
+};
+using Stage = std::shared_ptr<const SourceStage>;
+
+// A reader: the first stage of a source, made from its arguments. Throws: Error(invalid_argument)
+// for arguments that do not fit; Error(io) and Error(bad_data) for files.
+struct SourceReader {
+  std::string_view name;
+  Stage (*make)(const SourceArgs& args);
+};
+
+// The readers and functions of the library, by name (data/source/readers.cpp, functions.cpp).
+std::span<const SourceReader> builtin_readers();
+const std::vector<SourceFunction>& builtin_functions();
+
+// The arguments of one reader or function. Reports those that nobody asked for.
+class ArgReader {
+ public:
+  ArgReader(std::string_view of, const SourceArgs& args) : of_(of), args_(args) {}
+  // Throws: Error(invalid_argument) for an argument that is missing, or has another type.
+  template <class T>
+  T want(std::string_view name) {
+    const SourceArg* arg = find(name);
+    if (!arg) refuse_missing(name);
+    return as<T>(name, *arg);
+  }
+  template <class T>
+  T get(std::string_view name, T otherwise) {
+    const SourceArg* arg = find(name);
+    return arg ? as<T>(name, *arg) : otherwise;
+  }
+  // Throws: Error(invalid_argument) for arguments that were not asked for, naming the known ones.
+  void done() const;
+
+ private:
+  template <class T>
+  T as(std::string_view name, const SourceArg& arg) const {
+    if (const T* value = std::get_if<T>(&arg)) return *value;
+    refuse_type(name, arg, SourceArg(T{}).index());
+  }
+  const SourceArg* find(std::string_view name);
+  [[noreturn]] void refuse_missing(std::string_view name) const;
+  [[noreturn]] void refuse_type(std::string_view name, const SourceArg& arg, size_t wanted) const;
+
+  std::string_view of_;
+  const SourceArgs& args_;
+  std::vector<std::string> asked_;
+};
+
+}  // namespace troupe
