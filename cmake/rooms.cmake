@@ -54,7 +54,7 @@ troupe_room(gradients SEES ops graph graph/base)
 troupe_room(ops/check SEES gradients ops devices devices/memory graph)
 troupe_room(nn SEES gradients ops graph graph/base)
 troupe_room(placement SEES placement/passes devices devices/memory graph)
-troupe_room(data SEES graph/base FOLDERS source LIBRARIES zlib libjpeg libpng protobuf nlohmann)
+troupe_room(data SEES graph graph/base FOLDERS source LIBRARIES zlib libjpeg libpng protobuf nlohmann)
 troupe_room(net/wire SEES graph LIBRARIES CAF protobuf)
 troupe_room(net/link SEES net/wire devices/threads LIBRARIES Boost.Asio OpenSSL spdlog)
 troupe_room(net/caf SEES net/link LIBRARIES CAF spdlog)
@@ -79,9 +79,11 @@ troupe_room(training/checkpoints SEES training/parameters training/rules actors/
 troupe_room(training/shards SEES training/checkpoints training/parameters training/rules actors/cluster actors/async
     devices/memory graph graph/base
   LIBRARIES CAF spdlog)
-troupe_room(training/group SEES training/shards training/checkpoints training/parameters training/rules actors/master
+troupe_room(training/input SEES actors/cluster actors/async data ops devices graph graph/base
+  LIBRARIES CAF spdlog)
+troupe_room(training/group SEES training/input training/shards training/checkpoints training/parameters training/rules actors/master
     actors/cluster actors/async net/wire nn graph
   LIBRARIES CAF spdlog)
 troupe_room(training/metrics SEES graph/base)
-troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/async data graph
+troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/master actors/async data graph
   LIBRARIES CAF spdlog)

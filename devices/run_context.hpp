@@ -53,6 +53,7 @@ class ParameterPort {
                      Reply reply) = 0;
 };
 
+class InputPort;  // sources of records (devices/input_port.hpp)
 class Resources;  // state that ops keep between steps (devices/resources.hpp)
 
 // Data that all firings of one run share.
@@ -62,6 +63,7 @@ struct RunContext {
   int64_t step = -1;
   int64_t first_step = -1;  // ParameterStep::first, for all replicas that the run pushes for
   ParameterPort* parameters = nullptr;
+  InputPort* input = nullptr;
   Resources* resources = nullptr;
 };
 

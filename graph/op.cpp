@@ -6,6 +6,7 @@
 
 #include "graph/base/words.hpp"
 #include "graph/op.hpp"
+#include "troupe/source.hpp"
 
 namespace troupe {
 namespace {
@@ -206,6 +207,26 @@ std::vector<const Op*> Registry::all() const {
   return ops;
 }
 
+void Registry::add(SourceFunction function) {
+  if (function.name.empty() || !function.bind)
+    throw Error(Errc::invalid_argument, "the source function \"", function.name,
+                "\" wants a name and bind()");
+  auto shared = std::make_shared<const SourceFunction>(std::move(function));
+  if (!functions_.emplace(shared->name, shared).second)
+    throw Error(Errc::invalid_argument, "there are two source functions \"", shared->name, "\"");
+}
+
+const SourceFunction* Registry::find_function(std::string_view name) const {
+  const auto it = functions_.find(name);
+  return it == functions_.end() ? nullptr : it->second.get();
+}
+
+std::vector<const SourceFunction*> Registry::functions() const {
+  std::vector<const SourceFunction*> out;
+  for (const auto& [name, function] : functions_) out.push_back(function.get());
+  return out;
+}
+
 uint64_t Registry::fingerprint() const {
   uint64_t hash = 0xcbf29ce484222325u;
   const auto mix_all = [&](const std::vector<std::string>& names) {
@@ -223,6 +244,7 @@ uint64_t Registry::fingerprint() const {
     }
     hash = fnv1a(hash, "");
   }
+  for (const auto& [name, function] : functions_) hash = fnv1a(hash, "function " + name);
   return hash;
 }
 

@@ -102,6 +102,8 @@ struct OpProperties {
   const std::string& (*program)(const Node& node) = nullptr;
   // The memory of its outputs is the step's, though it has no inputs and is stateful.
   bool draws = false;
+  // Its data may end: a step then fails with Errc::end_of_data.
+  bool ends = false;
 };
 
 inline const OpProperties& properties_of(const Node& node) {

@@ -109,6 +109,7 @@ namespace troupe {
   OP(random_permutation)                 \
   OP(random_uniform)                     \
   OP(range)                              \
+  OP(read_source)                        \
   OP(reduce_all)                         \
   OP(reduce_any)                         \
   OP(reduce_gradient)                    \

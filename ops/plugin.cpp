@@ -143,6 +143,11 @@ Plugin load_plugin(Registry& registry, const std::string& path) {
       throw Error(Errc::bad_configuration, "plugin ", out.path, " adds an op \"", op->name,
                   "\", but there is already one of this name; give it another, or leave out what "
                   "was loaded before");
+  for (const SourceFunction* function : added.functions())
+    if (registry.find_function(function->name))
+      throw Error(Errc::bad_configuration, "plugin ", out.path, " adds a source function \"",
+                  function->name, "\", but there is already one of this name; give it another");
+  for (const SourceFunction* function : added.functions()) registry.add(*function);
   for (const Op* op : added.all()) {
     out.ops.push_back(op->name);
     registry.add(*op);
@@ -151,10 +156,12 @@ Plugin load_plugin(Registry& registry, const std::string& path) {
   return out;
 }
 
-std::shared_ptr<const Registry> ops_with(const std::vector<Op>& own) {
+std::shared_ptr<const Registry> ops_with(const std::vector<Op>& own,
+                                         const std::vector<SourceFunction>& functions) {
   auto registry = std::make_shared<Registry>();
   for (const Op* op : builtin_ops()->all()) registry->add(*op);
   for (const Op& op : own) registry->add(op);
+  for (const SourceFunction& function : functions) registry->add(function);
   return registry;
 }
 

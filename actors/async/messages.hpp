@@ -86,8 +86,8 @@ struct OpDescription {
   std::string dtype;    // that its kernel is for; empty for a node without a kernel
   int64_t cost_ns = 0;  // of one firing, as measured; 0: not measured
 };
-// any -> worker: the actor of that name in the process: a service of it ("shards", "parameters"),
-// or a device by its name.
+// any -> worker: the actor of that name in the process: a service of it ("shards", "parameters",
+// "input"), or a device by its name.
 struct FindService {
   std::string name;
 };

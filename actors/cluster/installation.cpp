@@ -20,7 +20,8 @@ Installation::Installation(Process& process, uint64_t session, uint32_t executab
     : process_(process),
       firing_(process.occupants()),
       executable_(executable),
-      resources_(process.resources().of(session)) {}
+      resources_(process.resources().of(session)),
+      input_(process.services().input(session)) {}
 
 std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t executable,
                                                  std::shared_ptr<const Graph> graph,
@@ -165,6 +166,7 @@ void Installation::run(const RunContext& info, PartitionExecutor* fed,
   std::vector<StepPtr> steps;
   RunContext context = info;
   context.resources = resources();
+  context.input = input();
   for (const auto& executor : executors_) steps.push_back(executor->begin(context, on_end));
   for (size_t i = 0; i < steps.size(); ++i)
     if (executors_[i].get() == fed)

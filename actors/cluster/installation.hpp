@@ -50,7 +50,8 @@ class Installation : public std::enable_shared_from_this<Installation> {
   void check(const std::string& node, const std::shared_ptr<const Op>& op) const;  // only checks
 
   const std::vector<std::shared_ptr<PartitionExecutor>>& executors() const { return executors_; }
-  Resources* resources() const { return resources_.get(); }         // its steps keep them
+  Resources* resources() const { return resources_.get(); }  // its steps keep them
+  InputPort* input() const { return input_; }
   PartitionExecutor* executor_on(const std::string& device) const;  // nullptr if there is none
   int64_t running() const;
   std::map<int32_t, EdgeCount> edge_counts() const;         // sent so far, by edge
@@ -63,6 +64,7 @@ class Installation : public std::enable_shared_from_this<Installation> {
   const Occupants::Firing firing_;  // destroyed last
   const uint32_t executable_;
   const std::shared_ptr<Resources> resources_;
+  InputPort* const input_;
   std::set<std::string> peers_, senders_;
   std::vector<std::shared_ptr<PartitionExecutor>> executors_;
 };

@@ -1,7 +1,8 @@
-// The services of a process beside its executors: parameters and the shards that hold them.
-// training/ implements them; actors/ only passes them on, so the engine knows neither shards nor
-// optimizers.
-// Owner: Process, and a session for ParameterOwner; factories are global. Thread: any.
+// The services of a process beside its executors: parameters, the shards that hold them, and
+// sources of records.
+// training/ implements them; actors/ only passes them on, so the engine knows neither shards,
+// optimizers nor files. Owner: Process, and a session for ParameterOwner; factories are global.
+// Thread: any.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 
 #include <caf/all.hpp>
 
+#include "devices/input_port.hpp"
 #include "devices/run_context.hpp"
 #include "troupe/op.hpp"
 
@@ -28,9 +30,11 @@ class ProcessServices {
   // The parameters of a session for this process's kernels. Valid until `forget(session)` or the
   // end of the process.
   virtual ParameterPort* port(uint64_t session) = 0;
+  // The sources that this process reads for a session. Valid until the end of the process.
+  virtual InputPort* input(uint64_t session) = 0;
   virtual void forget(uint64_t session) = 0;
-  // The actor of that name for other processes ("shards", "parameters"); an empty handle for an
-  // unknown name.
+  // The actor of that name for other processes ("shards", "parameters", "input"); an empty handle
+  // for an unknown name.
   virtual caf::actor actor(const std::string& name) = 0;
   // A task was lost: ends requests to it at once.
   virtual void peer_down(const std::string& task, const std::string& reason) = 0;

@@ -78,6 +78,7 @@ RunResult LocalRuns::fire(Fired& fired, std::unique_lock<std::mutex>& lock, cons
                           const RunOptions& options) {
   PartitionExecutor& executor = *call.client;
   context.resources = call.local->resources();
+  context.input = call.local->input();
   StepPtr step = executor.begin(context);
   feed(call, feeds, *step);
   fired.seen.reset();

@@ -47,6 +47,7 @@ class RowsStage final : public SourceStage {
   std::unique_ptr<RecordStream> open(int64_t) const override {
     return std::make_unique<RowsStream>(rows_);
   }
+  int64_t size() const override { return rows_->size; }
 
  private:
   const std::shared_ptr<const Rows> rows_;

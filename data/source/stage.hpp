@@ -25,6 +25,13 @@ class LazyRecord {
   virtual Record make() const = 0;
   // File, and line, entry or offset, for messages: "train.tar: cat/0001.jpg".
   virtual std::string place() const = 0;
+  // The records that a batch is made of, and a batch of others instead; null for a record that is
+  // no batch.
+  virtual const std::vector<std::shared_ptr<const LazyRecord>>* rows() const { return nullptr; }
+  virtual std::shared_ptr<const LazyRecord> with_rows(
+      std::vector<std::shared_ptr<const LazyRecord>>) const {
+    return nullptr;
+  }
 };
 using Lazy = std::shared_ptr<const LazyRecord>;
 
@@ -43,6 +50,10 @@ class SourceStage {
   virtual std::unique_ptr<RecordStream> open(int64_t epoch) const = 0;
   // True: every epoch has the same number of records.
   virtual bool same_count() const { return true; }
+  // Records of an epoch, and those that its batches hold, where that is known without reading; else
+  // -1.
+  virtual int64_t size() const { return -1; }
+  virtual int64_t rows() const { return -1; }
 };
 using Stage = std::shared_ptr<const SourceStage>;
 

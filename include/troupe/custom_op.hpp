@@ -1,6 +1,6 @@
-// Ops that a program defines itself: ops_with() registers them, a plugin brings them into a running
-// program, and check_op() tests them as the built-in ops are tested. Implemented in ops/plugin.cpp
-// and ops/check/op_check.cpp; docs/adding_an_op.md shows both.
+// Ops and source functions that a program defines itself: ops_with() registers them, a plugin
+// brings them into a running program, and check_op() tests them as the built-in ops are tested.
+// Implemented in ops/plugin.cpp and ops/check/op_check.cpp; docs/adding_an_op.md shows both.
 //
 // A plugin is a shared library. It is built with these headers and links nothing of the library: it
 // resolves its symbols in the program, which therefore exports them (troupe_enable_plugins() of the
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "troupe/op.hpp"
+#include "troupe/source.hpp"
 
 namespace troupe {
 
@@ -54,7 +55,7 @@ constexpr uint64_t layout_of() {
 constexpr uint64_t plugin_layout() {
   return layout_of<Op, Kernel, AttrSpec, Attr, Node, NodeSpec, Graph, Output, Tensor, Buffer, Shape,
                    Registry, InferContext, GradientContext, KernelContext, AsyncContext,
-                   std::string, std::vector<bool>>();
+                   SourceFunction, std::string, std::vector<bool>>();
 }
 }  // namespace detail
 
@@ -78,9 +79,10 @@ struct Plugin {
 // any exception of the plugin.
 Plugin load_plugin(Registry& registry, const std::string& path);
 
-// builtin_ops() and `own`, for Graph and ProcessOptions::ops. Throws: Error(invalid_argument) for a
-// name that exists or a bad schema.
-std::shared_ptr<const Registry> ops_with(const std::vector<Op>& own);
+// builtin_ops() and `own`, and functions for sources (troupe/source.hpp), for Graph and
+// ProcessOptions::ops. Throws: Error(invalid_argument) for a name that exists or a bad schema.
+std::shared_ptr<const Registry> ops_with(const std::vector<Op>& own,
+                                         const std::vector<SourceFunction>& functions = {});
 
 // builtin_ops() and the ops of the plugins, in this order: for Graph and ProcessOptions::ops.
 // Without plugins it is builtin_ops() itself. All processes of a cluster must load the same

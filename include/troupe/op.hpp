@@ -269,7 +269,9 @@ struct Op {
   const Op* built_in = nullptr;
 };
 
-// All ops a graph may use. Immutable once shared.
+struct SourceFunction;  // troupe/source.hpp
+
+// All ops a graph may use, and the functions that its sources may name. Immutable once shared.
 class Registry {
  public:
   // Throws: Error(invalid_argument) for a second op of that name, a bad schema, and a `control` of
@@ -279,7 +281,12 @@ class Registry {
   // Throws: Error(invalid_argument) naming the nearest known op.
   const Op& get(std::string_view name) const;
   std::vector<const Op*> all() const;  // by name
-  // Covers names, inputs, outputs and attributes; processes of one cluster must agree.
+  // Throws: Error(invalid_argument) for a second function of that name, or one without bind().
+  void add(SourceFunction function);
+  const SourceFunction* find_function(std::string_view name) const;  // nullptr if there is none
+  std::vector<const SourceFunction*> functions() const;              // by name
+  // Covers names, inputs, outputs and attributes, and names of functions; processes of one cluster
+  // must agree.
   uint64_t fingerprint() const;
 
  private:
@@ -287,6 +294,7 @@ class Registry {
   Op& add_checked(Op op);  // of any control
   void add_built_in(Op op);
   std::map<std::string, std::unique_ptr<Op>, std::less<>> ops_;
+  std::map<std::string, std::shared_ptr<const SourceFunction>, std::less<>> functions_;
 };
 
 // Every op of the project, listed in ops/all.cpp. The same object each time.

@@ -2,8 +2,8 @@
 // for itself: readers of files, and stages that change their records. Implemented in data/source/.
 //
 //   Source train = Source::images("cifar/train.tar.gz").shuffle(50'000).batch(128).prefetch(2);
-//   const SourceBatch batch = train.read(graph);  // in a scope: on that worker, for that replica
-//   Output logits = model(batch["image"]), loss = nn::cross_entropy(logits, batch["label"]);
+//   const SourceBatch batch = read_source(graph, train);  // in a scope: on that worker, for that
+//   replica Output loss = softmax_cross_entropy(model(batch["image"]), batch["label"]);
 //
 // A source is a pure function: its records depend on its description, the epoch, the step and the
 // replica alone. So a step that is done again gets the same records, in whatever process. In an
@@ -84,4 +84,120 @@ struct SourceFunction {
   // fit, Error(io) and Error(bad_data) for a file that the arguments name.
   std::function<SourceStep(const Fields& inputs, const SourceArgs& args)> bind;
 };
+
+// The tensors of a step as outputs of a graph, by the names of their fields. A call may feed them,
+// as it may feed any output: to evaluate a model that was built to train, say.
+class SourceBatch {
+ public:
+  SourceBatch(Fields fields, std::vector<Output> outputs)
+      : fields_(std::move(fields)), outputs_(std::move(outputs)) {}
+  // Throws: Error(invalid_argument) naming the fields that there are.
+  Output operator[](std::string_view field) const;
+  const Fields& fields() const { return fields_; }
+  const std::vector<Output>& outputs() const { return outputs_; }
+
+ private:
+  Fields fields_;
+  std::vector<Output> outputs_;
+};
+
+struct BatchOptions {
+  bool drop_last = false;  // leaves out a last batch that is not full
+  // Fills records of different sizes up with `padding` to the largest of the batch; otherwise they
+  // are refused.
+  bool pad = false;
+  double padding = 0;
+};
+
+struct ReadOptions {
+  // The number of replicas that read the source, in all programs: each takes its part of a step.
+  // The replica is that of the open scope.
+  int64_t replicas = 1;
+  // The number of the step, i64[]; undefined: the number of the training step.
+  Output number = {};
+};
+
+struct SourceSpec;  // of the library: one stage with those before it
+
+// A description of input. Cheap to copy and never changes: each function returns another source.
+// Arguments, names and files are checked where the source is built: by read_source(), and by
+// records().
+class Source {
+ public:
+  // A reader by name, and those of the library:
+  //   idx     images, labels                         image, label
+  // docs/input.md lists all readers and functions with their arguments and fields.
+  static Source of(std::string_view reader, SourceArgs args);
+  static Source idx(const std::string& images, const std::string& labels);
+
+  // Each record changed by a function; functions of the library stand in docs/input.md. `seed` keys
+  // SourceCall::key(). Runs on the threads of prefetch().
+  Source map(std::string_view function, SourceArgs args = {}, uint64_t seed = 0) const;
+  // The records for which the function is true.
+  Source filter(std::string_view function, SourceArgs args = {}, uint64_t seed = 0) const;
+  // No, one or several records for each. This and filter() make each record on one thread.
+  Source expand(std::string_view function, SourceArgs args = {}, uint64_t seed = 0) const;
+  // Draws each record from the next `window` ones, by (seed, epoch). A window of all records gives
+  // every order with the same probability. Records that wait hold what their file's reader keeps:
+  // bytes of an entry or line, nothing of rows in memory. Shuffle before map() and batch().
+  Source shuffle(int64_t window, uint64_t seed = 0) const;
+  // `size` records each; a field of shape s becomes [size, s...]. The last batch of an epoch has
+  // the records that remain.
+  Source batch(int64_t size, BatchOptions options = {}) const;
+  // Padded batches of records of similar length, the first size of `field`: a record goes into the
+  // first bucket whose bound is at least its length, and batch i has sizes[i] records. A longer
+  // record is refused. Requires: rising bounds, as many sizes.
+  Source bucket(std::string_view field, std::vector<int64_t> bounds, std::vector<int64_t> sizes,
+                double padding = 0) const;
+  // Keeps the records that were made, in memory, for later epochs. Shuffle and draw after it.
+  Source cache() const;
+  Source take(int64_t count) const;  // the first records
+  Source skip(int64_t count) const;  // all but the first ones
+  // The source `times` times, one epoch after the other. As the last stage it says after how many
+  // epochs the data end; without it a training reads epoch after epoch.
+  Source repeat(int64_t times) const;
+  // Makes the next `depth` steps ahead, on `threads` threads. Without it: 1 thread, 2 steps.
+  Source prefetch(int64_t threads, int64_t depth = 2) const;
+  // `block` records of each source in turn, until all have ended.
+  static Source interleave(const std::vector<Source>& sources, int64_t block = 1);
+  // Records with the fields of all sources. Sources of different numbers of records are refused.
+  static Source zip(const std::vector<Source>& sources);
+
+  // For a program that reads a source itself.
+  class Records {
+   public:
+    const Fields& fields() const;
+    // The next record, or batch; nothing at the end of the epoch. Throws: as read_source().
+    std::optional<Record> next();
+    explicit Records(std::unique_ptr<struct SourceRecords> state);  // of the library
+    Records(Records&&) noexcept;
+    ~Records();
+
+   private:
+    std::unique_ptr<struct SourceRecords> state_;
+  };
+  Records records(int64_t epoch = 0, const Registry& functions = *builtin_ops()) const;
+
+  // The description as JSON, and back. Throws: Error(bad_data).
+  std::string to_text() const;
+  static Source from_text(const std::string& text);
+
+  explicit Source(std::shared_ptr<const SourceSpec> spec);  // of the library
+  const std::shared_ptr<const SourceSpec>& spec() const { return spec_; }
+
+ private:
+  std::shared_ptr<const SourceSpec> spec_;
+};
+
+// Adds the node that reads a source to a graph, on the device and for the replica of the open
+// scope; a step runs it where it stands, so the process there must find the files. A step of
+// replica r takes part r of the next records; in the last step of an epoch the replicas share
+// evenly what remains, and fewer records than replicas join the step before, so all replicas take
+// the same number of steps. Past the end of the data the step fails with Errc::end_of_data, which
+// ends train() and fit() as if all steps were done. Throws: Error(invalid_argument) for stages,
+// arguments and fields that do not fit; Error(io), Error(bad_data) for files. Implemented in
+// training/input/read_source.cpp.
+SourceBatch read_source(Graph& graph, const Source& source, const ReadOptions& options = {},
+                        Origin at = Origin::here());
+
 }  // namespace troupe

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "troupe/metrics.hpp"
 #include "troupe/session.hpp"
+#include "troupe/source.hpp"
 
 namespace troupe {
 
@@ -39,9 +41,9 @@ struct Tower {
 };
 
 struct TrainProgress {
-  int64_t step = 0;  // steps done by the slowest replica
-  int64_t steps = 0;
-  double loss = 0;  // mean over the replicas' newest steps
+  int64_t step = 0;   // steps done by the slowest replica
+  int64_t steps = 0;  // 0: until the data end
+  double loss = 0;    // mean over the replicas' newest steps
   double examples_per_second = 0;
   std::chrono::duration<double> remaining{0};  // estimate
 };
@@ -71,7 +73,9 @@ struct TrainPause {
 
 struct TrainOptions {
   Aggregation rule = Aggregation::sync;
-  int64_t steps = 0;              // per replica
+  // Per replica. 0: until the data of a source or queue end (troupe/source.hpp), which also end a
+  // training of more steps.
+  int64_t steps = 0;
   int64_t examples_per_step = 0;  // per replica, for the rate; 0: not known
   // Empty: no checkpoints. Used by one training at a time; a folder with checkpoints requires
   // `resume`.
@@ -170,16 +174,23 @@ std::vector<ParameterSlice> parameter_slices(Session& session);
 
 // The feeds for records that the model does not train on, and the metrics of its answers.
 struct Evaluation {
-  std::vector<Output> feeds;  // features, and labels if there is a second one
+  // For a Dataset: features, and labels if there is a second one. For a Source: all its fields, in
+  // their order.
+  std::vector<Output> feeds;
   std::vector<Output> fetches;
   std::vector<Metric> metrics;  // of the fetched values; names differ
-  int64_t batch_size = 256;     // records at a time, which bounds memory
+  int64_t batch_size = 256;     // records at a time, which bounds memory; a Source has its own
 };
 using Scores = std::map<std::string, double>;  // by the metric's name
 
 // Covers all records once, in their order. Throws: Error(invalid_argument) for an evaluation whose
 // fields do not fit, and the errors of a run of the session and of a metric.
 Scores evaluate(Session& session, const Evaluation& evaluation, const Dataset& data,
+                const RunOptions& run = {});
+// The same for one epoch of a source of batches, which this process reads. Metrics get its first
+// field as features, and its field "label", if it has one, as labels. Throws: as read_source(),
+// too.
+Scores evaluate(Session& session, const Evaluation& evaluation, const Source& data,
                 const RunOptions& run = {});
 
 // The state at the end of a data epoch.
@@ -200,7 +211,9 @@ struct FitOptions {
   // are full, as Batches::at() makes them. Set it if replicas have batches of their own.
   int64_t steps_per_epoch = 0;
 
-  Dataset validation = {};  // evaluated when an epoch ends, if there is any
+  // Evaluated when an epoch ends, if there is any: a data set, or a source.
+  Dataset validation = {};
+  std::optional<Source> validation_source = {};
   Evaluation evaluation = {};
   // Name of the metric that decides which epoch is best; empty: the first one.
   std::string watch = {};
@@ -243,6 +256,12 @@ struct FitResult {
 // with the same bits, scores and epochs as without. Throws: Error(invalid_argument) for options
 // that do not fit together; Error(bad_data) for an epochs.txt that is damaged; and as train().
 FitResult fit(Session& session, std::vector<Tower> towers, const Dataset& data,
+              const FitOptions& options);
+// The same for towers that read `data` themselves (read_source() with ReadOptions::replicas, the
+// number of towers), without repeat(): no batch passes through the program. The source tells batch
+// size, shuffle and seed, and the steps of an epoch: each record once. A source whose epochs differ
+// in length wants FitOptions::steps_per_epoch.
+FitResult fit(Session& session, std::vector<Tower> towers, const Source& data,
               const FitOptions& options);
 
 // ----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "devices/run_context.hpp"
+#include "graph/base/corner.hpp"
 #include "ops/random/philox.hpp"
 
 namespace troupe {
@@ -166,31 +167,6 @@ std::vector<Tensor> QueueState::outputs_of(const std::vector<size_t>& chosen,
   }
   return outputs;
 }
-
-namespace {
-
-// Copies `from` into the corner of `to`, whose sizes are at least as large.
-void copy_corner(const char* from, std::span<const int64_t> sizes, char* to,
-                 std::span<const int64_t> room, int64_t element_bytes) {
-  if (sizes.empty()) {
-    std::memcpy(to, from, static_cast<size_t>(element_bytes));
-    return;
-  }
-  int64_t inner_from = element_bytes, inner_to = element_bytes;
-  for (size_t d = 1; d < sizes.size(); ++d) {
-    inner_from *= sizes[d];
-    inner_to *= room[d];
-  }
-  if (inner_from == inner_to) {
-    std::memcpy(to, from, static_cast<size_t>(sizes[0] * inner_from));
-    return;
-  }
-  for (int64_t i = 0; i < sizes[0]; ++i)
-    copy_corner(from + i * inner_from, sizes.subspan(1), to + i * inner_to, room.subspan(1),
-                element_bytes);
-}
-
-}  // namespace
 
 Tensor stack_padded(const std::vector<const Tensor*>& parts) {
   const DType dtype = parts[0]->dtype();

@@ -7,9 +7,10 @@
 namespace troupe {
 namespace {
 
-// Folders that build graphs, or that programs are.
-const std::set<std::string> folders_that_know = {"ops",   "include", "gradients", "nn",
-                                                 "tests", "bench",   "apps",      "python"};
+// Folders that build graphs, or that programs are; and data, which sees no op: its readers and
+// functions have arguments with names of their own.
+const std::set<std::string> folders_that_know = {"ops",   "include", "gradients", "nn",  "tests",
+                                                 "bench", "apps",    "python",    "data"};
 
 }  // namespace
 

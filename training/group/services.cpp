@@ -8,6 +8,7 @@
 #include "actors/async/guard.hpp"
 #include "actors/async/messages.hpp"
 #include "actors/cluster/process.hpp"
+#include "training/input/input_service.hpp"
 #include "training/parameters/messages.hpp"
 #include "training/group/parameter_group.hpp"
 #include "training/parameters/parameter_client.hpp"
@@ -74,7 +75,9 @@ ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
 class Services final : public ProcessServices {
  public:
   Services(Process& process, ShardSeams seams)
-      : process_(process), shards_(spawn_shard_service(process, std::move(seams))) {
+      : process_(process),
+        inputs_(process),
+        shards_(spawn_shard_service(process, std::move(seams))) {
     parameters_ = process.system().spawn(
         [this](TickingService::pointer self) -> TickingService::behavior_type {
           self->set_exception_handler(to_error);
@@ -99,6 +102,7 @@ class Services final : public ProcessServices {
     process.track(parameters_);
   }
   void stop() override {
+    inputs_.stop();
     for (const auto& c : clients()) c->fail_all(Errc::cancelled, "the process is ending");
     {
       std::lock_guard lock(mutex_);
@@ -112,7 +116,9 @@ class Services final : public ProcessServices {
   }
 
   ParameterPort* port(uint64_t session) override { return client(session).get(); }
+  InputPort* input(uint64_t session) override { return inputs_.port(session); }
   void forget(uint64_t session) override {
+    inputs_.forget(session);
     // The session's own container ends with it; one with a name of its own is shared, and stays.
     std::shared_ptr<ParameterClient> gone;
     {
@@ -130,6 +136,7 @@ class Services final : public ProcessServices {
     gone->retire(Errc::cancelled, "the session has ended");
   }
   caf::actor actor(const std::string& name) override {
+    if (name == "input") return inputs_.actor();
     std::lock_guard lock(mutex_);
     if (name == "shards") return caf::actor_cast<caf::actor>(shards_);
     if (name == "parameters") return caf::actor_cast<caf::actor>(parameters_);
@@ -141,7 +148,7 @@ class Services final : public ProcessServices {
     if (parameters_) caf::anon_send(parameters_, LinkLost{task, reason});
   }
   std::string waiting_for() override {
-    std::string out;
+    std::string out = inputs_.waiting_for();
     for (const auto& c : clients())
       if (const std::string text = c->waiting_for(); !text.empty())
         out += (out.empty() ? "" : "; ") + text;
@@ -223,6 +230,7 @@ class Services final : public ProcessServices {
   }
 
   Process& process_;
+  Inputs inputs_;
   mutable std::mutex mutex_;  // guards the rest
   ShardService shards_;
   ParameterService parameters_;

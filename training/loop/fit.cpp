@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "actors/async/option_range.hpp"
+#include "actors/master/session_state.hpp"
+#include "data/source/source_steps.hpp"
 #include "training/loop/fit_history.hpp"
 
 namespace troupe {
@@ -21,11 +23,14 @@ Error refuse(const char* function, const Parts&... parts) {
   return Error(Errc::invalid_argument, function, ": ", detail::concat(parts...));
 }
 
-void check(const Evaluation& e) {
+void check_feeds(const Evaluation& e) {
   if (e.feeds.empty() || e.feeds.size() > 2)
     throw refuse("evaluate",
                  "Evaluation::feeds are of features, and of labels if there is a second one; got ",
                  e.feeds.size());
+}
+
+void check(const Evaluation& e) {
   if (e.fetches.empty() || e.metrics.empty())
     throw refuse("evaluate", "Evaluation wants something to fetch, and metrics of it");
   if (e.batch_size < 1)
@@ -52,8 +57,49 @@ void check(const char* function, const Dataset& data) {
                  told(data.features), " and labels ", told(data.labels));
 }
 
-// Runs a prepared evaluation over one data set.
-Scores measure(const Callable& call, const Evaluation& e, const Dataset& data,
+// The records of an evaluation, batch by batch.
+struct Fed {
+  std::vector<Tensor> feeds;
+  Batch batch;  // as metrics see it
+};
+using NextBatch = std::function<std::optional<Fed>()>;
+
+NextBatch batches_of(const Evaluation& e, const Dataset& data) {
+  return [&e, &data, begin = int64_t{0}]() mutable -> std::optional<Fed> {
+    if (begin >= data.size()) return std::nullopt;
+    const Dataset rows = data.rows(begin, std::min(data.size(), begin + e.batch_size));
+    Fed out{{rows.features}, {rows.features, rows.labels, {}}};
+    if (e.feeds.size() > 1) out.feeds.push_back(rows.labels);
+    for (int64_t i = 0; i < rows.size(); ++i) out.batch.records.push_back(begin + i);
+    begin += rows.size();
+    return out;
+  };
+}
+
+NextBatch batches_of(const Session& session, const Evaluation& e, const Source& source) {
+  auto steps =
+      std::make_shared<SourceSteps>(plan_source(source.spec()), session.state().process->ops());
+  const Fields& fields = steps->fields();
+  if (e.feeds.size() != fields.size())
+    throw refuse("evaluate", "Evaluation::feeds are ", e.feeds.size(),
+                 " outputs, and the source has ", fields.size(),
+                 " fields; give one for each, as SourceBatch::outputs() does");
+  return [steps, fields, begin = int64_t{0}]() mutable -> std::optional<Fed> {
+    std::optional<Record> record = steps->next();
+    if (!record) return std::nullopt;
+    Fed out{std::move(*record), {}};
+    out.batch.features = out.feeds[0];
+    for (size_t i = 0; i < fields.size(); ++i)
+      if (fields[i].name == "label") out.batch.labels = out.feeds[i];
+    const Tensor& first = out.feeds[0];
+    for (int64_t i = 0; i < (first.ndim() == 0 ? 1 : first.dim(0)); ++i)
+      out.batch.records.push_back(begin++);
+    return out;
+  };
+}
+
+// Runs a prepared evaluation over all batches.
+Scores measure(const Callable& call, const Evaluation& e, const NextBatch& next,
                const RunOptions& run) {
   std::vector<Metric::Tally> tallies;
   for (const Metric& m : e.metrics) {
@@ -61,29 +107,31 @@ Scores measure(const Callable& call, const Evaluation& e, const Dataset& data,
     if (!tallies.back().add || !tallies.back().value)
       throw refuse("evaluate", "metric \"", m.name, "\" begins without `add` or `value`");
   }
-  for (int64_t begin = 0; begin < data.size(); begin += e.batch_size) {
-    const Dataset rows = data.rows(begin, std::min(data.size(), begin + e.batch_size));
-    Batch batch{rows.features, rows.labels, {}};
-    for (int64_t i = 0; i < rows.size(); ++i) batch.records.push_back(begin + i);
-    std::vector<Tensor> feeds = {batch.features};
-    if (e.feeds.size() > 1) feeds.push_back(batch.labels);
-    const std::vector<Tensor> values = call(feeds, run);
-    for (const Metric::Tally& tally : tallies) tally.add(values, batch);
+  while (const std::optional<Fed> fed = next()) {
+    const std::vector<Tensor> values = call(fed->feeds, run);
+    for (const Metric::Tally& tally : tallies) tally.add(values, fed->batch);
   }
   Scores out;
   for (size_t i = 0; i < tallies.size(); ++i) out[e.metrics[i].name] = tallies[i].value();
   return out;
 }
 
+bool validates(const FitOptions& o) { return o.validation.size() > 0 || o.validation_source; }
+
 // The metric that decides which epoch is best; null without validation data.
 const Metric* watched(const FitOptions& o) {
-  if (o.validation.size() == 0) {
+  if (o.validation.size() > 0 && o.validation_source)
+    throw refuse("fit", "FitOptions has both validation and validation_source; give one");
+  if (!validates(o)) {
     if (o.stop_after > 0 || o.keep_best || o.return_best || !o.watch.empty())
       throw refuse("fit", "what is best is told by validation data; give FitOptions::validation");
     return nullptr;
   }
   check(o.evaluation);
-  check("fit", o.validation);
+  if (!o.validation_source) {
+    check_feeds(o.evaluation);
+    check("fit", o.validation);
+  }
   if (o.watch.empty()) return &o.evaluation.metrics[0];
   std::string names;
   for (const Metric& m : o.evaluation.metrics) {
@@ -103,6 +151,14 @@ class Fit {
     check_options();
     feed_towers(data);
   }
+  Fit(Session& session, std::vector<Tower> towers, const Source& data, const FitOptions& options)
+      : session_(session),
+        o_(options),
+        towers_(std::move(towers)),
+        history_(policy(watched(options))) {
+    check_options();
+    count_steps(data);
+  }
   FitResult run();
 
  private:
@@ -112,6 +168,7 @@ class Fit {
   }
   void check_options() const;
   void feed_towers(const Dataset& data);
+  void count_steps(const Source& data);
   TrainOptions train_options();
   void note_loss(const TrainProgress& p);
   double mean_loss(int64_t step) const;
@@ -184,6 +241,24 @@ void Fit::feed_towers(const Dataset& data) {
   }
 }
 
+// Towers that read a source have no feeds.
+void Fit::count_steps(const Source& data) {
+  for (const Tower& tower : towers_)
+    if (!tower.feeds.empty() || tower.batch)
+      throw refuse("fit", "replica ", tower.replica,
+                   " has feeds; towers of a source read it themselves, by read_source()");
+  const SourcePlan plan = plan_source(data.spec());
+  if (plan.epochs >= 0)
+    throw refuse("fit", "the source ends with repeat(", plan.epochs,
+                 "); leave it out, as FitOptions::epochs says how often the data come");
+  per_epoch_ = o_.steps_per_epoch;
+  if (per_epoch_ > 0) return;
+  const auto ops = session_.state().process->ops();
+  per_epoch_ = SourceCursor(build_stages(*plan.stages, functions_of(ops)), -1, 0,
+                            static_cast<int64_t>(towers_.size()))
+                   .steps_per_epoch();
+}
+
 TrainOptions Fit::train_options() {
   TrainOptions t = o_.train;
   t.steps = o_.epochs * per_epoch_;
@@ -227,11 +302,14 @@ bool Fit::epoch_ended(const TrainPause& pause) {
   epoch.epoch = pause.step / per_epoch_;
   epoch.step = pause.step;
   epoch.loss = mean_loss(pause.step);
-  if (o_.validation.size() > 0) {
+  if (validates(o_)) {
     if (!evaluation_) evaluation_ = session_.prepare(o_.evaluation.fetches, o_.evaluation.feeds);
     RunOptions run;
     run.timeout = o_.train.patience;
-    epoch.scores = measure(*evaluation_, o_.evaluation, o_.validation, run);
+    const NextBatch next = o_.validation_source
+                               ? batches_of(session_, o_.evaluation, *o_.validation_source)
+                               : batches_of(o_.evaluation, o_.validation);
+    epoch.scores = measure(*evaluation_, o_.evaluation, next, run);
   }
   if ((o_.keep_best || o_.return_best) && history_.improves(history_.watched(epoch)))
     pause.save(directory() + "/best");
@@ -263,12 +341,26 @@ FitResult Fit::run() {
 Scores evaluate(Session& session, const Evaluation& evaluation, const Dataset& data,
                 const RunOptions& run) {
   check(evaluation);
+  check_feeds(evaluation);
   if (data.size() == 0) throw refuse("evaluate", "was given no records");
   check("evaluate", data);
-  return measure(session.prepare(evaluation.fetches, evaluation.feeds), evaluation, data, run);
+  return measure(session.prepare(evaluation.fetches, evaluation.feeds), evaluation,
+                 batches_of(evaluation, data), run);
+}
+
+Scores evaluate(Session& session, const Evaluation& evaluation, const Source& data,
+                const RunOptions& run) {
+  check(evaluation);
+  const NextBatch next = batches_of(session, evaluation, data);
+  return measure(session.prepare(evaluation.fetches, evaluation.feeds), evaluation, next, run);
 }
 
 FitResult fit(Session& session, std::vector<Tower> towers, const Dataset& data,
+              const FitOptions& options) {
+  return Fit(session, std::move(towers), data, options).run();
+}
+
+FitResult fit(Session& session, std::vector<Tower> towers, const Source& data,
               const FitOptions& options) {
   return Fit(session, std::move(towers), data, options).run();
 }

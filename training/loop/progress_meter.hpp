@@ -17,7 +17,8 @@ class ProgressMeter {
   using Time = std::chrono::steady_clock::time_point;
   using Seconds = std::chrono::duration<double>;
 
-  // `examples_per_step`: of all replicas together. Training begins `now`, after `first` of `steps`.
+  // `steps` 0: not known. `examples_per_step`: of all replicas together. Training begins `now`,
+  // after `first` of `steps`.
   ProgressMeter(int64_t steps, int64_t examples_per_step, int64_t first, Time now)
       : steps_(steps), examples_per_step_(examples_per_step), first_(first), begin_(now) {}
 
@@ -32,7 +33,7 @@ class ProgressMeter {
     p.steps = steps_;
     p.loss = loss;
     p.examples_per_second = rate * static_cast<double>(examples_per_step_);
-    p.remaining = Seconds(rate > 0 ? static_cast<double>(steps_ - done) / rate : 0);
+    p.remaining = Seconds(rate > 0 && steps_ > 0 ? static_cast<double>(steps_ - done) / rate : 0);
     return p;
   }
 

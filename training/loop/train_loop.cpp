@@ -14,7 +14,8 @@ bool TrainLoop::passes(Errc code) {
 TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps)
     : plan_(std::move(plan)),
       checkpoints_(plan_.checkpoints, plan_.checkpoint_every),
-      end_(plan_.steps) {
+      end_(plan_.steps),
+      input_end_{plan_.steps} {
   for (int64_t replica : plan_.replicas) {
     auto it = next_steps.find(replica);
     replicas_[replica].next = it == next_steps.end() ? 0 : it->second;
@@ -73,6 +74,7 @@ void TrainLoop::go_on(Millis now, TrainActions& out) {
     return;
   }
   if (phase_ != Phase::running) return;
+  cancel_beyond(out);
   const int64_t stop = barrier();
   for (auto& [replica, s] : replicas_) {
     if (s.running || s.next >= stop || !s.retry.due(now)) continue;
@@ -115,8 +117,11 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
   TrainActions out;
   Replica& s = replicas_.at(replica);
   s.running = false;
-  if (phase_ == Phase::running) {
-    if (!passes(code)) {
+  if (step >= end_) {  // it was begun before the end of the data was known
+  } else if (phase_ == Phase::running) {
+    if (code == Errc::end_of_data && step > 0) {
+      data_ended(replica, step, out);
+    } else if (!passes(code)) {
       give_up(code, detail::concat("step ", step, " of replica ", replica, ": ", text), out);
     } else if (now - last_progress_ >= plan_.patience) {
       give_up(code,
@@ -139,6 +144,30 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
   return out;
 }
 
+// Data are a function of their step, so they end there, too, when steps are done again.
+void TrainLoop::data_ended(int64_t replica, int64_t step, TrainActions& out) {
+  input_end_.step = end_ = step;
+  bool others_go_on = false;
+  for (const auto& [number, s] : replicas_) others_go_on |= s.next > step;
+  if (others_go_on)
+    out.push_back({TrainAction::tell, replica, step, Errc::end_of_data,
+                   detail::concat("the data of replica ", replica, " end before step ", step,
+                                  ", and other replicas have done more steps; give all of them "
+                                  "sources of one length")});
+}
+
+// Ends steps that no data are left for, once no other step runs: under the synchronous rule they
+// would wait for a replica that has ended.
+void TrainLoop::cancel_beyond(TrainActions& out) {
+  bool beyond = false;
+  for (const auto& [replica, s] : replicas_) {
+    if (!s.running) continue;
+    if (s.next < input_end_.step) return;
+    beyond = true;
+  }
+  if (beyond && !std::exchange(input_end_.cancelled, true)) out.push_back({TrainAction::cancel});
+}
+
 TrainActions TrainLoop::epoch_found(bool is_new, Millis now) {
   const auto asked = std::exchange(asked_at_, std::nullopt);
   if (!is_new || asked != recoveries()) return {};  // or the shards were restored meanwhile
@@ -156,7 +185,7 @@ TrainActions TrainLoop::shards_lost(const std::string& text, Millis now) {
   if (ended() || failure_) return out;
   recoveries_.lost();
   last_progress_ = now;
-  told_at_ = now;
+  told_.at = now;
   out.push_back({TrainAction::tell, 0, 0, Errc::peer_lost, text});
   if (phase_ == Phase::stopping || lost_again_) return out;  // a restore is on the way already
   const int losses = recoveries_.begin();
@@ -173,7 +202,7 @@ TrainActions TrainLoop::shards_lost(const std::string& text, Millis now) {
     return out;
   }
   retry_ = Backoff(now + Backoff::wait(losses - 1));
-  told_unread_ = false;
+  told_.unread = false;
   if (phase_ == Phase::restoring) {
     lost_again_ = true;  // a shard that was just restored may be gone: again after the answer
     return out;
@@ -242,9 +271,9 @@ TrainActions TrainLoop::restore_failed(Errc code, const std::string& text, Milli
   } else if (again && now - last_progress_ < plan_.patience) {
     phase_ = Phase::stopping;  // tried again later
     retry_.failed(now);
-    if (now - told_at_ >= kWaitingWord || (unread && !told_unread_)) {
-      told_at_ = now;
-      told_unread_ |= unread;
+    if (now - told_.at >= kWaitingWord || (unread && !told_.unread)) {
+      told_.at = now;
+      told_.unread |= unread;
       out.push_back({TrainAction::tell, 0, 0, unread ? Errc::io : code,
                      detail::concat("the shards are not restored since ",
                                     (now - last_progress_).count() / 1000,
@@ -323,7 +352,7 @@ TrainActions TrainLoop::pause_ended(bool more, Millis now) {
   if (!std::exchange(pause_open_, false)) return out;
   if (phase_ == Phase::running) {
     last_pause_ = barrier();
-    end_ = more ? plan_.steps : last_pause_;
+    end_ = more ? steps() : last_pause_;
     last_progress_ = now;
     retry_ = Backoff(now);
   }

@@ -22,6 +22,9 @@
 // Shards that are lost again and again are restored later and later, and in the end training fails
 // (recoveries.hpp).
 //
+// A step that fails because its data have ended ends the training there, as if the plan had no more
+// steps.
+//
 // A session that trains the shards of another one is not told of a new epoch: a step that is
 // refused as stale may be the first sign. A step may also be refused because its process does not
 // know yet where the shards are, so the loop asks for the epoch before it goes back.
@@ -29,6 +32,7 @@
 // Owner: TrainDriver. Thread: the training thread.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -64,9 +68,10 @@ using TrainActions = std::vector<TrainAction>;
 class TrainLoop {
  public:
   using Millis = std::chrono::milliseconds;
+  static constexpr int64_t kNoEnd = INT64_MAX;  // of steps: until the data end
   struct Plan {
     std::vector<int64_t> replicas;
-    int64_t steps = 0;
+    int64_t steps = kNoEnd;
     int64_t checkpoint_every = 0;  // 0: only at the end
     int64_t pause_every = 0;       // 0: never
     bool checkpoints = false;
@@ -117,6 +122,9 @@ class TrainLoop {
   void go_on(Millis now, TrainActions& out);
   void give_up(Errc code, const std::string& text, TrainActions& out);
   TrainActions are_back(Millis now);
+  int64_t steps() const { return std::min(plan_.steps, input_end_.step); }
+  void data_ended(int64_t replica, int64_t step, TrainActions& out);
+  void cancel_beyond(TrainActions& out);
   bool idle() const;                   // no step, no checkpoint and no pause is under way
   int64_t barrier() const;             // the step at which all replicas stop next
   bool pause_due(int64_t step) const;  // before the checkpoint of that step
@@ -125,7 +133,11 @@ class TrainLoop {
   Phase phase_ = Phase::running;
   std::map<int64_t, Replica> replicas_;
   CheckpointSchedule checkpoints_;
-  int64_t end_;             // plan_.steps, or the step at which a pause has ended training
+  int64_t end_;  // steps(), or the step at which a pause has ended training
+  struct InputEnd {
+    int64_t step;            // the first one that the data do not reach, as far as it is known
+    bool cancelled = false;  // steps past it
+  } input_end_;
   int64_t last_pause_ = 0;  // the newest that has ended, or the step at which training began
   bool pause_open_ = false;
   Recoveries recoveries_;
@@ -133,8 +145,10 @@ class TrainLoop {
   bool lost_again_ = false;          // shards were lost while others were being restored
   Backoff retry_;                    // of the present checkpoint, pause or restore
   Millis last_progress_{0};
-  Millis told_at_{0};         // the last report of a loss or a restore
-  bool told_unread_ = false;  // since this loss: that the checkpoint cannot be read
+  struct Told {
+    Millis at{0};         // the last report of a loss or a restore
+    bool unread = false;  // since this loss: that the checkpoint cannot be read
+  } told_;
   std::optional<Error> failure_;
 };
 

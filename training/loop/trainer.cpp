@@ -11,6 +11,7 @@
 #include <set>
 
 #include "actors/async/option_range.hpp"
+#include "graph/op_properties.hpp"
 #include "graph/prune.hpp"
 #include "training/checkpoints/checkpoint_folder.hpp"
 #include "training/checkpoints/digest.hpp"
@@ -99,6 +100,17 @@ std::string compute_of(const std::map<int64_t, PreparedTower>& towers) {
   return out.empty() ? "f32" : out;
 }
 
+// True if the data of a tower may end: it reads a source or a queue.
+bool ends(const std::map<int64_t, PreparedTower>& towers) {
+  for (const auto& [replica, prepared] : towers) {
+    const Tower& tower = *prepared.tower;
+    const Graph& graph = *tower.loss.graph;
+    for (const int32_t id : prune(graph, {tower.loss, tower.update}, tower.feeds))
+      if (properties_of(graph.node(id)).ends) return true;
+  }
+  return false;
+}
+
 // Called before anything is prepared. Throws: Error(invalid_argument) naming the option.
 void check_numbers(const std::vector<Tower>& towers, const TrainOptions& o) {
   want_least("TrainOptions::examples_per_step", o.examples_per_step, 0, "0 (not known) or more");
@@ -143,9 +155,10 @@ class Trainer final : public TrainProgram {
       });
     }
     if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
-    if (options.steps < 1)
+    if (options.steps < 0 || (options.steps == 0 && !ends(towers_)))
       throw Error(Errc::invalid_argument, "TrainOptions::steps is ", options.steps,
-                  "; say how many steps each tower does");
+                  "; say how many steps each tower does; 0, until the data end, is for towers that "
+                  "read a source or a queue");
     if (options.pause_every < 0 || (options.pause_every > 0 && !options.on_pause))
       throw Error(Errc::invalid_argument, "TrainOptions::pause_every is ", options.pause_every,
                   options.on_pause ? "; wants at least 0" : ", and on_pause is empty");
@@ -244,7 +257,7 @@ std::optional<Manifest> Trainer::begin_with(CheckpointRequest& checkpoints) {
     tell(TrainEvent::warning,
          detail::concat("training continues in ", checkpoints.compute,
                         "; the checkpoint was written in ", manifest->compute));
-  if (manifest && manifest->step > options_.steps)
+  if (manifest && options_.steps > 0 && manifest->step > options_.steps)
     throw Error(
         Errc::invalid_argument, "the checkpoint in ", folder_->path(), " is of step ",
         manifest->step, ", TrainOptions::steps is ", options_.steps,
@@ -317,7 +330,7 @@ TrainResult Trainer::run() {
 // Carries out all actions, from the first to the last; no tower runs afterwards.
 void Trainer::lead(const std::optional<Manifest>& manifest) {
   TrainLoop::Plan plan;
-  plan.steps = options_.steps;
+  if (options_.steps > 0) plan.steps = options_.steps;
   plan.checkpoint_every = options_.checkpoint_every;
   plan.pause_every = options_.pause_every;
   plan.patience = options_.patience;
@@ -349,10 +362,10 @@ void Trainer::ended(Errc code, const std::string& text) {
 }
 
 void Trainer::tell(Errc about, const std::string& text) {
-  tell(about == Errc::ok          ? TrainEvent::resumed
-       : about == Errc::peer_lost ? TrainEvent::lost
-       : about == Errc::io        ? TrainEvent::warning
-                                  : TrainEvent::recovering,
+  tell(about == Errc::ok                                 ? TrainEvent::resumed
+       : about == Errc::peer_lost                        ? TrainEvent::lost
+       : about == Errc::io || about == Errc::end_of_data ? TrainEvent::warning
+                                                         : TrainEvent::recovering,
        text);
 }
 

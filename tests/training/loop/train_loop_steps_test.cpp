@@ -184,5 +184,54 @@ TEST_CASE("answers that nobody asked for change nothing") {
   CHECK(world.finished());
 }
 
+TEST_CASE("training ends at the step whose data have ended, with a checkpoint of it") {
+  TrainWorld world(plan_of({0, 1}, TrainLoop::kNoEnd, 5));
+  for (int i = 0; i < 3; ++i) world.done(0), world.done(1);
+  world.fail(0, Errc::end_of_data);
+  CHECK(world.running == TrainWorld::Steps{{1, 3}});
+  CHECK(world.cancels == 1);  // under the synchronous rule it waits for replica 0
+  world.fail(1, Errc::cancelled);
+  CHECK(world.told().empty());
+  CHECK(world.waits_for(TrainAction::checkpoint));
+  CHECK(world.steps_of(TrainAction::checkpoint).back() == 3);
+  world.saved_it();
+  CHECK(world.finished());
+  CHECK(world.loop.done_steps() == 3);
+}
+
+TEST_CASE("a replica that is behind does its steps up to the end of the data") {
+  TrainWorld world(plan_of({0, 1}, 100, 0, false));
+  for (int i = 0; i < 3; ++i) world.done(0);
+  world.done(1);
+  world.fail(0, Errc::end_of_data);
+  CHECK(world.cancels == 0);
+  CHECK(world.running == TrainWorld::Steps{{1, 1}});
+  world.done(1);
+  world.done(1);
+  CHECK(world.finished());
+}
+
+TEST_CASE("the end of the data is the same after a restore and a pause") {
+  TrainLoop::Plan plan = plan_of({0}, 100, 2);
+  plan.pause_every = 2;
+  TrainWorld world(plan);
+  world.done(0), world.done(0);
+  world.paused();
+  world.saved_it();
+  world.done(0);
+  world.fail(0, Errc::end_of_data);
+  world.lose();
+  world.settle();
+  CHECK(world.finished());
+  CHECK(world.loop.done_steps() == 3);
+}
+
+TEST_CASE("training fails if its data end before the first step") {
+  TrainWorld world(plan_of({0}, 100, 0, false));
+  world.fail(0, Errc::end_of_data);
+  CHECK(world.failed());
+  CHECK(world.last().code == Errc::end_of_data);
+}
+
 }  // namespace
 }  // namespace troupe

@@ -1,0 +1,144 @@
+// The stages of a description.
+#include <utility>
+
+#include "data/source/spec.hpp"
+#include "data/source/stages.hpp"
+
+namespace troupe {
+namespace {
+
+struct Builder {
+  const FindFunction& find;
+
+  std::vector<Stage> before(const SourceSpec& spec) const {
+    std::vector<Stage> out;
+    for (const Spec& one : spec.of) out.push_back(build(*one));
+    return out;
+  }
+  Stage build(const SourceSpec& spec) const;
+  Stage read(const SourceSpec& spec) const;
+  Stage call(const SourceSpec& spec, const Stage& before) const;
+  SourceStep bind(const SourceSpec& spec, const Fields& inputs) const;
+};
+
+int64_t want_least(const SourceSpec& spec, std::string_view name, int64_t value, int64_t least) {
+  if (value < least)
+    throw Error(Errc::invalid_argument, spec.stage, " of a source wants ", name, " of at least ",
+                least, ", got ", value);
+  return value;
+}
+
+Stage Builder::read(const SourceSpec& spec) const {
+  std::string known;
+  for (const SourceReader& reader : builtin_readers()) {
+    if (reader.name == spec.name) return reader.make(spec.args);
+    known += (known.empty() ? "" : ", ") + std::string(reader.name);
+  }
+  throw Error(Errc::invalid_argument, "there is no reader ", spec.name, "; there are ", known);
+}
+
+// Binds the function of a stage. `spec.args` has the function's own arguments and "seed".
+SourceStep Builder::bind(const SourceSpec& spec, const Fields& inputs) const {
+  SourceArgs args = spec.args;
+  args.erase("seed");
+  const SourceFunction* function = find ? find(spec.name) : nullptr;
+  std::string known;
+  for (const SourceFunction& own : builtin_functions()) {
+    if (!function && own.name == spec.name) function = &own;
+    known += (known.empty() ? "" : ", ") + own.name;
+  }
+  if (!function)
+    throw Error(Errc::invalid_argument, "this process knows no function ", spec.name,
+                " for a source; the library has ", known,
+                "; give it your own with ops_with(), in a plugin for actor-node");
+  SourceStep step = function->bind(inputs, args);
+  const std::pair<const char*, bool> kinds[] = {{"map", static_cast<bool>(step.map)},
+                                                {"filter", static_cast<bool>(step.keep)},
+                                                {"expand", static_cast<bool>(step.expand)}};
+  std::string is;
+  for (const auto& [name, has] : kinds)
+    if (has) is += (is.empty() ? "" : " and ") + std::string(name);
+  if (is != spec.stage)
+    throw Error(Errc::invalid_argument, "the function ", spec.name, " is for ",
+                is.empty() ? "nothing" : is, ", and the source calls it by ", spec.stage, "()");
+  return step;
+}
+
+Stage Builder::call(const SourceSpec& spec, const Stage& before) const {
+  const auto seed = spec.args.find("seed");
+  const auto key =
+      seed == spec.args.end() ? 0 : static_cast<uint64_t>(std::get<int64_t>(seed->second));
+  SourceStep step = bind(spec, before->fields());
+  if (spec.stage == "map") return map_stage(before, spec.name, std::move(step), key);
+  if (spec.stage == "filter") return filter_stage(before, spec.name, std::move(step), key);
+  return expand_stage(before, spec.name, std::move(step), key);
+}
+
+// A seed is 64 bits, and an argument a signed number of them.
+uint64_t seed_of(ArgReader& args) { return static_cast<uint64_t>(args.get<int64_t>("seed", 0)); }
+
+Stage Builder::build(const SourceSpec& spec) const {
+  if (spec.stage == "read") return read(spec);
+  std::vector<Stage> from = before(spec);
+  if (from.empty())
+    throw Error(Errc::invalid_argument, spec.stage, " of a source wants a source before it");
+  ArgReader args(spec.stage, spec.args);
+  const auto done = [&](Stage stage) {
+    args.done();
+    return stage;
+  };
+  const auto least = [&](const char* name, int64_t lowest) {
+    return want_least(spec, name, args.want<int64_t>(name), lowest);
+  };
+  if (spec.stage == "map" || spec.stage == "filter" || spec.stage == "expand")
+    return call(spec, from[0]);
+  if (spec.stage == "shuffle") {
+    const int64_t window = least("window", 1);
+    return done(shuffle_stage(from[0], window, seed_of(args)));
+  }
+  if (spec.stage == "batch")
+    return done(batch_stage(from[0], least("size", 1),
+                            {args.get<bool>("drop_last", false), args.get<bool>("pad", false),
+                             args.get<double>("padding", 0.0)}));
+  if (spec.stage == "bucket")
+    return done(bucket_stage(
+        from[0], args.want<std::string>("field"), args.want<std::vector<int64_t>>("bounds"),
+        args.want<std::vector<int64_t>>("sizes"), args.get<double>("padding", 0.0)));
+  if (spec.stage == "cache") return done(cache_stage(from[0]));
+  if (spec.stage == "take") return done(take_stage(from[0], 0, least("count", 0)));
+  if (spec.stage == "skip") return done(take_stage(from[0], least("count", 0), -1));
+  if (spec.stage == "repeat") return done(repeat_stage(from[0], least("times", 1)));
+  if (spec.stage == "interleave") return done(interleave_stage(std::move(from), least("block", 1)));
+  if (spec.stage == "zip") return done(zip_stage(std::move(from)));
+  if (spec.stage == "prefetch") {
+    least("threads", 1), least("depth", 1);
+    return done(from[0]);  // the last one counts, and plan_source() reads it
+  }
+  throw Error(Errc::invalid_argument, "there is no stage ", spec.stage, " of a source");
+}
+
+}  // namespace
+
+SourcePlan plan_source(Spec spec) {
+  SourcePlan out;
+  bool planned = false;  // an earlier prefetch() has no effect
+  while ((spec->stage == "prefetch" || (spec->stage == "repeat" && out.epochs < 0)) &&
+         spec->of.size() == 1) {
+    ArgReader args(spec->stage, spec->args);
+    if (spec->stage == "repeat") {
+      out.epochs = want_least(*spec, "times", args.want<int64_t>("times"), 1);
+    } else if (!std::exchange(planned, true)) {
+      out.threads = want_least(*spec, "threads", args.want<int64_t>("threads"), 1);
+      out.depth = want_least(*spec, "depth", args.want<int64_t>("depth"), 1);
+    }
+    spec = spec->of[0];
+  }
+  out.stages = std::move(spec);
+  return out;
+}
+
+Stage build_stages(const SourceSpec& spec, const FindFunction& find) {
+  return Builder{find}.build(spec);
+}
+
+}  // namespace troupe

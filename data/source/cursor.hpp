@@ -1,0 +1,62 @@
+// SourceCursor: the records of a source by step, for one replica of several. Steps of an epoch are
+// groups of one batch for each replica; the last group of an epoch is shared evenly.
+// Owner: a StepReader. Thread: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data/source/spec.hpp"
+
+namespace troupe {
+
+// The groups of one epoch.
+class StepGroups {
+ public:
+  StepGroups(const SourceStage& stage, int64_t epoch, int64_t replicas)
+      : from_(stage.open(epoch)), replicas_(static_cast<size_t>(replicas)) {}
+  // One record for each replica; empty at the end of the epoch. Throws: Error(bad_data) for an
+  // epoch that the replicas cannot share.
+  std::vector<Lazy> next();
+
+ private:
+  std::vector<Lazy> group();
+  std::vector<Lazy> shared(const std::vector<Lazy>& group) const;
+
+  const std::unique_ptr<RecordStream> from_;
+  const size_t replicas_;
+  std::vector<Lazy> held_;  // a full group, read ahead
+  bool begun_ = false;
+};
+
+class SourceCursor {
+ public:
+  // `epochs`: after which the data end; -1: none. Requires: 0 <= replica < replicas.
+  SourceCursor(Stage stage, int64_t epochs, int64_t replica, int64_t replicas);
+
+  // The record of a step, or null past the end of the data. Costs a pass over the records before it
+  // in its epoch if it is not the next one. Throws: Error(bad_data), Error(io).
+  Lazy at(int64_t step);
+  // The number of steps in each epoch. Throws: Error(invalid_argument) if it may differ between
+  // epochs.
+  int64_t steps_per_epoch();
+
+ private:
+  std::optional<int64_t> known_count() const;
+  int64_t counted(int64_t epoch) const;
+  int64_t start_of(int64_t epoch);
+  void go_to(int64_t step);
+  bool next_epoch();
+
+  const Stage stage_;
+  const int64_t epochs_;  // -1: no end
+  const int64_t replica_, replicas_;
+  std::optional<int64_t> count_;       // steps of every epoch, where it is known
+  std::vector<int64_t> starts_ = {0};  // first steps of epochs; not needed where count_ is known
+  std::optional<StepGroups> groups_;   // of epoch_
+  int64_t epoch_ = 0, next_ = 0;       // the step that groups_ gives next
+};
+
+}  // namespace troupe

@@ -1,0 +1,185 @@
+// The stages that call a function for each record: map, filter, expand.
+#include <deque>
+
+#include "data/source/stages.hpp"
+
+namespace troupe {
+
+uint64_t mixed_key(uint64_t seed, int64_t epoch, int64_t number) {
+  uint64_t key = 0;
+  for (const uint64_t part : {seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(number)}) {
+    uint64_t z = (key ^ part) + 0x9e3779b97f4a7c15U;  // SplitMix64 (Steele, Lea and Flood 2014)
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    key = z ^ (z >> 31);
+  }
+  return key;
+}
+
+namespace {
+
+// A function with the records that it is called for.
+struct Function {
+  Stage before;
+  std::string name;
+  SourceStep step;
+  uint64_t seed;
+
+  // Calls one of the functions of `step` on a record. Throws: Error that names the record's place.
+  template <class F>
+  auto call(const F& function, const LazyRecord& record, uint64_t key) const {
+    const std::string place = record.place();
+    const Record inputs = record.make();
+    try {
+      return function(SourceCall(before->fields(), inputs, key, place));
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& e) {
+      throw Error(Errc::bad_data, place, ": function ", name, " failed: ", e.what());
+    } catch (...) {
+      throw Error(Errc::bad_data, place, ": function ", name,
+                  " failed with something that is no std::exception");
+    }
+  }
+  void check(const Record& record, const std::string& place) const;
+};
+using FunctionPtr = std::shared_ptr<const Function>;
+
+// Holds the result of a function against the fields that it promised.
+void Function::check(const Record& record, const std::string& place) const {
+  const Fields& fields = step.fields;
+  if (record.size() != fields.size())
+    throw Error(Errc::bad_data, place, ": function ", name, " gave ", record.size(),
+                " tensors for ", fields.size(), " fields");
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const TensorType& wanted = fields[i].type;
+    if (!record[i].defined() || record[i].dtype() != wanted.dtype ||
+        !wanted.shape.accepts(record[i].shape()))
+      throw Error(Errc::bad_data, place, ": function ", name, " gave ",
+                  record[i].defined() ? detail::concat(record[i].dtype(), record[i].shape())
+                                      : std::string("nothing"),
+                  " as ", fields[i].name, ", which is ", wanted);
+  }
+}
+
+class Mapped final : public LazyRecord {
+ public:
+  Mapped(FunctionPtr function, Lazy from, uint64_t key)
+      : function_(std::move(function)), from_(std::move(from)), key_(key) {}
+  Record make() const override {
+    Record out = function_->call(function_->step.map, *from_, key_);
+    function_->check(out, from_->place());
+    return out;
+  }
+  std::string place() const override { return from_->place(); }
+  const std::vector<Lazy>* rows() const override { return from_->rows(); }
+  Lazy with_rows(std::vector<Lazy> rows) const override {
+    return std::make_shared<Mapped>(function_, from_->with_rows(std::move(rows)), key_);
+  }
+
+ private:
+  const FunctionPtr function_;
+  const Lazy from_;
+  const uint64_t key_;
+};
+
+class FunctionStream : public RecordStream {
+ public:
+  FunctionStream(FunctionPtr function, int64_t epoch)
+      : function_(std::move(function)), from_(function_->before->open(epoch)), epoch_(epoch) {}
+
+ protected:
+  const Function& function() const { return *function_; }
+  const FunctionPtr& shared() const { return function_; }
+  Lazy from() { return from_->next(); }
+  uint64_t next_key() { return mixed_key(function_->seed, epoch_, number_++); }
+
+ private:
+  const FunctionPtr function_;
+  const std::unique_ptr<RecordStream> from_;
+  const int64_t epoch_;
+  int64_t number_ = 0;
+};
+
+class MapStream final : public FunctionStream {
+ public:
+  using FunctionStream::FunctionStream;
+  Lazy next() override {
+    Lazy record = from();
+    return record ? std::make_shared<Mapped>(shared(), std::move(record), next_key()) : nullptr;
+  }
+};
+
+class FilterStream final : public FunctionStream {
+ public:
+  using FunctionStream::FunctionStream;
+  Lazy next() override {
+    while (const Lazy record = from()) {
+      const MadeRecord made(record->make(), record->place());
+      if (function().call(function().step.keep, made, next_key()))
+        return std::make_shared<MadeRecord>(made);
+    }
+    return nullptr;
+  }
+};
+
+class ExpandStream final : public FunctionStream {
+ public:
+  using FunctionStream::FunctionStream;
+  Lazy next() override {
+    while (ready_.empty()) {
+      const Lazy record = from();
+      if (!record) return nullptr;
+      for (Record& one : function().call(function().step.expand, *record, next_key())) {
+        function().check(one, record->place());
+        ready_.push_back(std::make_shared<MadeRecord>(std::move(one), record->place()));
+      }
+    }
+    Lazy out = std::move(ready_.front());
+    ready_.pop_front();
+    return out;
+  }
+
+ private:
+  std::deque<Lazy> ready_;  // the rest of one record's results
+};
+
+template <class Stream>
+class FunctionStage final : public SourceStage {
+ public:
+  explicit FunctionStage(FunctionPtr function) : function_(std::move(function)) {}
+  const Fields& fields() const override {
+    return function_->step.keep ? function_->before->fields() : function_->step.fields;
+  }
+  std::unique_ptr<RecordStream> open(int64_t epoch) const override {
+    return std::make_unique<Stream>(function_, epoch);
+  }
+  bool same_count() const override {
+    return function_->before->same_count() && function_->step.same_count;
+  }
+  int64_t size() const override { return function_->step.map ? function_->before->size() : -1; }
+  int64_t rows() const override { return function_->step.map ? function_->before->rows() : -1; }
+
+ private:
+  const FunctionPtr function_;
+};
+
+template <class Stream>
+Stage stage_of(Stage before, std::string name, SourceStep step, uint64_t seed) {
+  return std::make_shared<FunctionStage<Stream>>(std::make_shared<const Function>(
+      Function{std::move(before), std::move(name), std::move(step), seed}));
+}
+
+}  // namespace
+
+Stage map_stage(Stage before, std::string name, SourceStep step, uint64_t seed) {
+  return stage_of<MapStream>(std::move(before), std::move(name), std::move(step), seed);
+}
+Stage filter_stage(Stage before, std::string name, SourceStep step, uint64_t seed) {
+  return stage_of<FilterStream>(std::move(before), std::move(name), std::move(step), seed);
+}
+Stage expand_stage(Stage before, std::string name, SourceStep step, uint64_t seed) {
+  return stage_of<ExpandStream>(std::move(before), std::move(name), std::move(step), seed);
+}
+
+}  // namespace troupe

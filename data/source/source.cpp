@@ -1,0 +1,117 @@
+// Source of troupe/source.hpp: descriptions of stages, and records that a program reads itself.
+#include <utility>
+
+#include "data/source/spec.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+namespace {
+
+Source stage(const char* name, const Source& before, SourceArgs args,
+             std::string_view function = {}) {
+  return Source(std::make_shared<SourceSpec>(
+      SourceSpec{name, std::string(function), std::move(args), {before.spec()}}));
+}
+
+Source joined(const char* name, const std::vector<Source>& sources, SourceArgs args) {
+  SourceSpec spec{name, {}, std::move(args), {}};
+  for (const Source& source : sources) spec.of.push_back(source.spec());
+  return Source(std::make_shared<SourceSpec>(std::move(spec)));
+}
+
+// A number of 64 bits as an argument.
+SourceArg seed_arg(uint64_t seed) { return static_cast<int64_t>(seed); }
+
+Source call(const char* name, const Source& before, std::string_view function, SourceArgs args,
+            uint64_t seed) {
+  if (seed != 0) args["seed"] = seed_arg(seed);
+  return stage(name, before, std::move(args), function);
+}
+
+}  // namespace
+
+Output SourceBatch::operator[](std::string_view field) const {
+  std::string names;
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    if (fields_[i].name == field) return outputs_[i];
+    names += (names.empty() ? "" : ", ") + fields_[i].name;
+  }
+  throw Error(Errc::invalid_argument, "the source has no field ", field, "; it has ", names);
+}
+
+Source::Source(Spec spec) : spec_(std::move(spec)) {}
+
+Source Source::of(std::string_view reader, SourceArgs args) {
+  return Source(
+      std::make_shared<SourceSpec>(SourceSpec{"read", std::string(reader), std::move(args), {}}));
+}
+Source Source::idx(const std::string& images, const std::string& labels) {
+  return of("idx", {{"images", images}, {"labels", labels}});
+}
+
+Source Source::map(std::string_view function, SourceArgs args, uint64_t seed) const {
+  return call("map", *this, function, std::move(args), seed);
+}
+Source Source::filter(std::string_view function, SourceArgs args, uint64_t seed) const {
+  return call("filter", *this, function, std::move(args), seed);
+}
+Source Source::expand(std::string_view function, SourceArgs args, uint64_t seed) const {
+  return call("expand", *this, function, std::move(args), seed);
+}
+Source Source::shuffle(int64_t window, uint64_t seed) const {
+  return stage("shuffle", *this, {{"window", window}, {"seed", seed_arg(seed)}});
+}
+Source Source::batch(int64_t size, BatchOptions options) const {
+  return stage("batch", *this,
+               {{"size", size},
+                {"drop_last", options.drop_last},
+                {"pad", options.pad},
+                {"padding", options.padding}});
+}
+Source Source::bucket(std::string_view field, std::vector<int64_t> bounds,
+                      std::vector<int64_t> sizes, double padding) const {
+  return stage("bucket", *this,
+               {{"field", std::string(field)},
+                {"bounds", std::move(bounds)},
+                {"sizes", std::move(sizes)},
+                {"padding", padding}});
+}
+Source Source::cache() const { return stage("cache", *this, {}); }
+Source Source::take(int64_t count) const { return stage("take", *this, {{"count", count}}); }
+Source Source::skip(int64_t count) const { return stage("skip", *this, {{"count", count}}); }
+Source Source::repeat(int64_t times) const { return stage("repeat", *this, {{"times", times}}); }
+Source Source::prefetch(int64_t threads, int64_t depth) const {
+  return stage("prefetch", *this, {{"threads", threads}, {"depth", depth}});
+}
+Source Source::interleave(const std::vector<Source>& sources, int64_t block) {
+  return joined("interleave", sources, {{"block", block}});
+}
+Source Source::zip(const std::vector<Source>& sources) { return joined("zip", sources, {}); }
+
+std::string Source::to_text() const { return spec_to_text(*spec_); }
+Source Source::from_text(const std::string& text) { return Source(spec_from_text(text)); }
+
+struct SourceRecords {
+  Stage stage;
+  std::unique_ptr<RecordStream> stream;
+};
+
+Source::Records::Records(std::unique_ptr<SourceRecords> state) : state_(std::move(state)) {}
+Source::Records::Records(Records&&) noexcept = default;
+Source::Records::~Records() = default;
+const Fields& Source::Records::fields() const { return state_->stage->fields(); }
+std::optional<Record> Source::Records::next() {
+  const Lazy record = state_->stream->next();
+  if (!record) return std::nullopt;
+  return record->make();
+}
+
+Source::Records Source::records(int64_t epoch, const Registry& functions) const {
+  auto state = std::make_unique<SourceRecords>();
+  state->stage = build_stages(*plan_source(spec_).stages,
+                              [&](std::string_view name) { return functions.find_function(name); });
+  state->stream = state->stage->open(epoch);
+  return Records(std::move(state));
+}
+
+}  // namespace troupe

@@ -1,0 +1,42 @@
+// StepReader: the steps of one source for one replica, made ahead of their use on threads of its
+// own.
+// Owner: a source actor (training/input/), or a Records of a program. Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "data/source/cursor.hpp"
+
+namespace troupe {
+
+class StepReader {
+ public:
+  // Called once for each read(), on any thread; without a lock. Code end_of_data: the data end
+  // before that step.
+  using Reply = std::function<void(Errc code, const std::string& text, Record record)>;
+
+  // Builds the stages at the first read, and again at the next one if that fails. `in_line`: no
+  // threads; read() makes the record and replies before it returns.
+  StepReader(SourcePlan plan, FindFunction find, int64_t replica, int64_t replicas, bool in_line);
+  // Ends the threads. One that is in a function of the program that does not return is left behind:
+  // it ends when the function has returned.
+  ~StepReader();
+  StepReader(const StepReader&) = delete;
+
+  // Replies with the record of a step, which is usually ready. A step after the newest one that was
+  // read is the cheapest, the newest one again costs nothing, any other one a pass over its epoch.
+  // A read ends an earlier one that is under way.
+  void read(int64_t step, Reply reply);
+  bool waits() const;  // a read has no reply yet
+  // The work of the threads, for messages: "makes step 12, of train.csv: record 7, since 3 s".
+  std::string doing() const;
+
+ private:
+  struct State;
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace troupe

@@ -1,0 +1,297 @@
+// Trainings that read sources where their towers run.
+#include <condition_variable>
+#include <future>
+#include <mutex>
+
+#include "actors/master/session_state.hpp"
+#include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/fit.hpp"
+#include "tests/support/temp_file.hpp"
+#include "troupe/metrics.hpp"
+#include "troupe/custom_op.hpp"
+#include "troupe/data.hpp"
+#include "troupe/nn.hpp"
+#include "troupe/source.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr int kRecords = 46;
+
+std::string idx(std::vector<unsigned char> dims, const std::string& elements) {
+  std::string out = {0, 0, 8, static_cast<char>(dims.size())};
+  for (const unsigned char d : dims) out += std::string(3, 0) + static_cast<char>(d);
+  return out + elements;
+}
+
+// Records of two pixels, and labels that tell which one is larger.
+struct Files {
+  Files()
+      : images("images", idx({kRecords, 2}, pixels())),
+        labels("labels", idx({kRecords}, classes())) {}
+  static std::string pixels() {
+    std::string out;
+    for (int i = 0; i < kRecords; ++i) {
+      out += static_cast<char>(i * 37 % 101);
+      out += static_cast<char>(i * 59 % 103);
+    }
+    return out;
+  }
+  static std::string classes() {
+    const std::string p = pixels();
+    std::string out;
+    for (size_t i = 0; i < p.size(); i += 2) out += static_cast<char>(p[i] > p[i + 1]);
+    return out;
+  }
+  Source source() const { return Source::idx(images.path(), labels.path()); }
+  Source batches() const { return source().shuffle(kRecords, 5).batch(4); }
+  TempFile images, labels;
+};
+
+// A linear classifier with a tower for each replica, which reads a source, or is fed if there is
+// none.
+struct Classifier {
+  explicit Classifier(int replicas, const Source* source,
+                      std::shared_ptr<const Registry> ops = builtin_ops(),
+                      const std::vector<std::string>& devices = {})
+      : graph(std::move(ops)) {
+    for (int r = 0; r < replicas; ++r) {
+      const auto scope =
+          graph.scope({.name = detail::concat("tower", r),
+                       .device = devices.empty() ? "" : devices.at(r % devices.size()),
+                       .replica = r});
+      std::vector<Output> inputs;
+      if (source)
+        inputs = read_source(graph, *source, {.replicas = replicas}).outputs();
+      else
+        inputs = {placeholder(graph, DType::u8, {-1, 2}), placeholder(graph, DType::u8, {-1})};
+      const Output w = parameter("w", fill(graph, {2, 2}, 0.1));
+      const Output logits = matmul(cast(inputs[0], DType::f32) / 100.0, w);
+      const Output loss = reduce_mean(softmax_cross_entropy(logits, cast(inputs[1], DType::i64)));
+      towers.push_back(
+          {r, loss, minimize(loss, momentum(0.1)), source ? std::vector<Output>{} : inputs});
+      batches.push_back(inputs);
+      answers.push_back(logits);
+    }
+  }
+  Graph graph;
+  std::vector<Tower> towers;
+  std::vector<std::vector<Output>> batches;
+  std::vector<Output> answers;
+};
+
+std::string trained(const Source& source, int replicas, TrainOptions options = {}) {
+  Classifier model(replicas, &source);
+  Session session = Session::local(model.graph, {.threads = 2});
+  return train(session, model.towers, options).weights_sha256;
+}
+
+TEST_CASE("a training that reads a source has the weights of one that is fed its batches") {
+  const Files files;
+  const Source source = files.batches();
+  Classifier fed(2, nullptr);
+  std::vector<std::vector<Record>> steps(2);
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    auto records = source.records(epoch);
+    // 12 batches in an epoch: 11 of four records and one of two, so six steps.
+    for (int64_t i = 0; const auto record = records.next(); ++i) steps[i % 2].push_back(*record);
+  }
+  for (Tower& tower : fed.towers)
+    tower.batch = [&steps, r = tower.replica](int64_t step) { return steps[r].at(step); };
+  Session session = Session::local(fed.graph, {.threads = 2});
+  TrainOptions options;
+  options.steps = 18;
+  const std::string wanted = train(session, fed.towers, options).weights_sha256;
+  CHECK(trained(source, 2, options) == wanted);
+  CHECK(trained(source.prefetch(3, 5), 2, options) == wanted);
+  CHECK(trained(source.repeat(3), 2, {}) == wanted);  // steps 0: until the data end
+  options.steps = 100;
+  CHECK(trained(source.repeat(3), 2, options) == wanted);
+}
+
+TEST_CASE("a training whose data ends takes its last checkpoint, and ends at once when resumed") {
+  const Files files;
+  const Source source = files.batches().repeat(2);
+  Folder folder("source-end");
+  TrainOptions options;
+  options.checkpoint_dir = folder.path();
+  options.checkpoint_every = 5;
+  Classifier model(1, &source);
+  {
+    Session session = Session::local(model.graph);
+    const TrainResult result = train(session, model.towers, options);
+    CHECK(result.steps == 24);
+    has(result.checkpoint, "step24");
+  }
+  Session session = Session::local(model.graph);
+  options.resume = true;
+  const TrainResult again = train(session, model.towers, options);
+  CHECK(again.resumed_at == 24);
+  CHECK(again.steps == 24);
+}
+
+TEST_CASE("a training without a number of steps wants data that end") {
+  Fit fit;
+  Session session = Session::local(fit.graph);
+  has(error_text(Errc::invalid_argument, [&] { train(session, fit.all, {}); }),
+      "TrainOptions::steps is 0");
+}
+
+TEST_CASE("fit reads a source for training and one for validation") {
+  const Files files;
+  const Source source = files.batches(), held = files.source().take(9).batch(4);
+  Classifier model(2, &source);
+  Session session = Session::local(model.graph, {.threads = 2});
+  FitOptions options;
+  options.epochs = 30;
+  options.validation_source = held;
+  options.evaluation = {.feeds = model.batches[0],
+                        .fetches = {argmax(model.answers[0], -1)},
+                        .metrics = {metric(
+                            "count", int64_t{0},
+                            [](int64_t& n, const auto&, const Batch& batch) {
+                              n += static_cast<int64_t>(batch.records.size());
+                            },
+                            [](int64_t n) { return n; })}};
+  const FitResult result = fit(session, model.towers, source, options);
+  CHECK(result.history.size() == 30);
+  CHECK(result.history[0].step == 6);
+  CHECK(result.history[0].scores.at("count") == 9);
+  CHECK(result.history[29].loss < 0.7 * result.history[0].loss);
+  CHECK(result.training.steps == 180);
+}
+
+// The process's own number of threads reading, each step of a run on a cluster, one member killed
+// on the way.
+TEST_CASE("sources are read on the workers, and a killed worker changes no bit" *
+          doctest::test_suite("slow")) {
+  const Files files;
+  const Source source = files.batches();
+  TrainOptions options;
+  options.steps = 40;
+  const std::string wanted = trained(source, 2, options);
+  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"});
+  Classifier model(2, &source, builtin_ops(), {"/job:worker/task:0", "/job:worker/task:1"});
+  Session session = cluster.connect(model.graph);
+  bool killed = false;
+  options.on_progress = [&](const TrainProgress& p) {
+    if (p.step < 20 || std::exchange(killed, true)) return;
+    cluster.process(1).stop();
+    cluster.restart(1);
+  };
+  CHECK(train(session, model.towers, options).weights_sha256 == wanted);
+  CHECK(killed);
+  for (const size_t worker : {1, 2}) CHECK(cluster.process(worker).services().actor("input"));
+  CHECK(!session.state().process->services().actor("input"));
+}
+
+TEST_CASE("actors of sources that are killed are made anew, and no bit changes") {
+  const Files files;
+  const Source source = files.batches();
+  TrainOptions options;
+  options.steps = 60;
+  const std::string wanted = trained(source, 2, options);
+  Classifier model(2, &source);
+  Session session = Session::local(model.graph, {.threads = 2});
+  int kills = 0;
+  options.on_progress = [&](const TrainProgress& p) {
+    if (p.step % 7 != 3) return;
+    ++kills;
+    caf::anon_send_exit(session.state().process->services().actor("input"), caf::exit_reason::kill);
+  };
+  CHECK(train(session, model.towers, options).weights_sha256 == wanted);
+  CHECK(kills >= 8);
+}
+
+TEST_CASE("a record that cannot be made ends the training with its place") {
+  const Files files;
+  const auto ops = ops_with({}, {{"fail", [](const Fields& fields, const SourceArgs&) {
+                                    return SourceStep{.fields = fields,
+                                                      .map = [](const SourceCall& call) -> Record {
+                                                        if (call["label"].item<uint8_t>() == 1)
+                                                          throw call.bad("the label is 1");
+                                                        return call.record();
+                                                      }};
+                                  }}});
+  const Source source = files.source().map("fail").batch(4);
+  Classifier model(1, &source, ops);
+  Session session = Session::local(model.graph);
+  TrainOptions options;
+  options.steps = 5;
+  const std::string text =
+      error_text(Errc::bad_data, [&] { train(session, model.towers, options); });
+  has(text, "step 0 of replica 0: node tower0/ReadSource on ");
+  has(text, files.images.path() + ": record ");
+  has(text, "the label is 1");
+}
+
+TEST_CASE("a function of a source that does not return is named, and the session can be closed") {
+  const Files files;
+  std::mutex mutex;
+  std::condition_variable released;
+  bool go_on = false, inside = false;
+  const auto ops =
+      ops_with({}, {{"hang", [&](const Fields& fields, const SourceArgs&) {
+                       return SourceStep{.fields = fields, .map = [&](const SourceCall& call) {
+                                           std::unique_lock lock(mutex);
+                                           inside = true;
+                                           released.notify_all();
+                                           released.wait(lock, [&] { return go_on; });
+                                           return call.record();
+                                         }};
+                     }}});
+  const Source source = files.source().map("hang").batch(4);
+  Classifier model(1, &source, ops);
+  Session session = Session::local(model.graph);
+  Callable call = session.prepare({model.towers[0].loss, model.towers[0].update});
+  std::promise<RunResult> ended;
+  call.start({}, {}, [&](RunResult result) { ended.set_value(std::move(result)); });
+  {
+    std::unique_lock lock(mutex);
+    released.wait(lock, [&] { return inside; });
+  }
+  const std::string waiting = session.state().process->services().waiting_for();
+  has(waiting, "the source idx " + files.images.path() + " makes step 0, of a batch of 4 records");
+  {
+    std::lock_guard lock(mutex);
+    go_on = true;
+  }
+  released.notify_all();
+  CHECK(ended.get_future().get().code == Errc::ok);
+}
+
+TEST_CASE("a run that is no training step feeds a source's outputs, or gives the number") {
+  const Files files;
+  const Source source = files.source().batch(4);
+  Classifier model(1, &source);
+  Session session = Session::local(model.graph);
+  has(error_text(Errc::invalid_argument, [&] { session.run({model.answers[0]}); }),
+      "this run is no training step");
+  const Record first = *source.records().next();
+  CHECK(session.run({model.answers[0]}, {{model.batches[0][0], first[0]}})[0].dim(0) == 4);
+
+  Graph graph;
+  const Output number = placeholder(graph, DType::i64, {});
+  const SourceBatch batch = read_source(graph, source.repeat(1), {.number = number});
+  Session numbered = Session::local(graph);
+  CHECK(same_bits(numbered.run({batch["image"]}, {{number, Tensor::scalar<int64_t>(0)}})[0],
+                  first[0]));
+  CHECK(numbered.run({batch["label"]}, {{number, Tensor::scalar<int64_t>(11)}})[0].dim(0) == 2);
+  CHECK(code_of([&] {
+          numbered.run({batch["image"]}, {{number, Tensor::scalar<int64_t>(12)}});
+        }) == Errc::end_of_data);
+  CHECK(code_of([&] {
+          numbered.run({batch["image"]}, {{number, Tensor::scalar<int64_t>(-1)}});
+        }) == Errc::invalid_argument);
+}
+
+TEST_CASE("a source is read for a replica that it has") {
+  const Files files;
+  Graph graph;
+  const auto scope = graph.scope({.replica = 1});
+  has(error_text(Errc::invalid_argument, [&] { read_source(graph, files.batches()); }),
+      "is of replica 1, and 1 replicas read the source");
+}
+
+}  // namespace
+}  // namespace troupe

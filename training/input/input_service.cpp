@@ -1,0 +1,189 @@
+// The actor `input`, and the actors of the sources that it owns.
+#include "training/input/input_service.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "actors/async/guard.hpp"
+#include "data/source/spec.hpp"
+#include "troupe/op.hpp"
+
+namespace troupe {
+
+InputReply::~InputReply() {
+  give(Errc::peer_lost, "the actor that reads the source has ended; it is made anew", {});
+}
+
+void InputReply::give(Errc code, std::string text, std::vector<Tensor> record) {
+  if (const InputPort::Reply reply = std::exchange(reply_, nullptr))
+    reply(code, std::move(text), std::move(record));
+}
+
+std::string source_name(const SourceSpec& spec) {
+  std::string name = spec.name;
+  if (spec.stage != "read") return spec.of.empty() ? spec.stage : source_name(*spec.of[0]);
+  for (const auto& [key, arg] : spec.args) {
+    if (const auto* text = std::get_if<std::string>(&arg)) return name + " " + *text;
+    if (const auto* list = std::get_if<std::vector<std::string>>(&arg); list && !list->empty())
+      return name + " " + list->front();
+  }
+  return name;
+}
+
+void WaitingReads::add(const std::shared_ptr<const StepReader>& reader, std::string name) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [](const Entry& entry) { return entry.reader.expired(); });
+  entries_.push_back({reader, std::move(name)});
+}
+
+std::string WaitingReads::text() const {
+  std::string out;
+  std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_)
+    if (const auto reader = entry.reader.lock(); reader && reader->waits())
+      out +=
+          detail::concat(out.empty() ? "" : "; ", "the source ", entry.name, " ", reader->doing());
+  return out;
+}
+
+namespace {
+
+// One source for one replica of a session.
+struct SourceState {
+  const char* name = "source actor";
+  std::shared_ptr<StepReader> reader;
+};
+
+struct SourceKey {
+  uint64_t session;
+  std::string source;
+  int64_t replica, replicas;
+  auto operator<=>(const SourceKey&) const = default;
+};
+
+SourceActor::behavior_type run_source(SourceActor::stateful_pointer<SourceState> self,
+                                      Process* process, const SourceKey& key,
+                                      const std::shared_ptr<WaitingReads>& waiting) {
+  self->set_exception_handler(to_error);
+  const Spec spec = spec_from_text(key.source);
+  self->state.reader = std::make_shared<StepReader>(
+      plan_source(spec),
+      [ops = process->ops()](std::string_view name) {
+        return ops ? ops->find_function(name) : nullptr;
+      },
+      key.replica, key.replicas, process->simulated());
+  waiting->add(self->state.reader, source_name(*spec));
+  return {[self](const ReadStep& m) {
+    self->state.reader->read(m.request.step,
+                             [reply = m.reply](Errc code, const std::string& text, Record record) {
+                               reply->give(code, text, std::move(record));
+                             });
+  }};
+}
+
+struct InputState {
+  const char* name = "input";
+  std::map<SourceKey, SourceActor> sources;
+};
+
+// The actors of sources are linked to `input`, so they end with it, however it ends.
+InputService::behavior_type run_input(InputService::stateful_pointer<InputState> self,
+                                      Process* process, std::shared_ptr<WaitingReads> waiting) {
+  self->set_exception_handler(to_error);
+  self->set_exit_handler([self, process](const caf::exit_msg& m) {
+    const auto ended =
+        std::find_if(self->state.sources.begin(), self->state.sources.end(),
+                     [&](const auto& source) { return source.second.address() == m.source; });
+    if (ended == self->state.sources.end()) {
+      self->quit(m.reason);
+      return;
+    }
+    if (m.reason != caf::exit_reason::user_shutdown)
+      process->log()->warn("a source died and is made anew: source={} replica={} reason={}",
+                           source_name(*spec_from_text(ended->first.source)), ended->first.replica,
+                           from_caf(m.reason).second);
+    self->state.sources.erase(ended);
+  });
+  return {[self, process, waiting](const ReadStep& m) {
+            const InputRequest& r = m.request;
+            const SourceKey key{m.session, r.source, r.replica, r.replicas};
+            SourceActor& source = self->state.sources[key];
+            try {
+              if (!source) source = self->spawn<caf::linked>(run_source, process, key, waiting);
+            } catch (const std::exception& e) {
+              self->state.sources.erase(key);
+              const auto [code, text] = from_caf(error_of(e));
+              m.reply->give(code, text, {});
+              return;
+            }
+            self->send(source, m);
+          },
+          [self](const ForgetSources& m) {
+            for (const auto& [key, source] : self->state.sources)
+              if (key.session == m.session)
+                self->send_exit(source, caf::exit_reason::user_shutdown);
+          }};
+}
+
+// The port of one session.
+class SessionInput final : public InputPort {
+ public:
+  SessionInput(Inputs& inputs, uint64_t session) : inputs_(inputs), session_(session) {}
+  void read(const InputRequest& request, Reply reply) override {
+    inputs_.read({session_, request, std::make_shared<InputReply>(std::move(reply))});
+  }
+
+ private:
+  Inputs& inputs_;
+  const uint64_t session_;
+};
+
+}  // namespace
+
+Inputs::Inputs(Process& process) : process_(process), waiting_(std::make_shared<WaitingReads>()) {}
+
+InputPort* Inputs::port(uint64_t session) {
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<InputPort>& port = ports_[session];
+  if (!port) port = std::make_unique<SessionInput>(*this, session);
+  return port.get();
+}
+
+// The actor, which lives; none after stop().
+InputService Inputs::service() {
+  std::lock_guard lock(mutex_);
+  const bool lives = service_ && !caf::actor_cast<caf::monitorable_actor*>(service_)->getf(
+                                     caf::abstract_actor::is_terminated_flag);
+  if (!stopped_ && !lives) {
+    service_ = process_.system().spawn(run_input, &process_, waiting_);
+    process_.track(service_);
+  }
+  return stopped_ ? InputService() : service_;
+}
+
+void Inputs::read(ReadStep step) {
+  if (const InputService to = service())
+    caf::anon_send(to, std::move(step));
+  else
+    step.reply->give(Errc::cancelled, "the process is ending", {});
+}
+
+void Inputs::forget(uint64_t session) {
+  std::lock_guard lock(mutex_);
+  if (service_) caf::anon_send(service_, ForgetSources{session});
+}
+
+void Inputs::stop() {
+  std::lock_guard lock(mutex_);
+  stopped_ = true;
+  if (service_) caf::anon_send_exit(service_, caf::exit_reason::user_shutdown);
+  service_ = nullptr;
+}
+
+caf::actor Inputs::actor() const {
+  std::lock_guard lock(mutex_);
+  return caf::actor_cast<caf::actor>(service_);
+}
+
+}  // namespace troupe

@@ -1,0 +1,93 @@
+// The sources of a process. The actor `input` owns one actor for each source, session and replica,
+// makes it at the first request, and makes it again at the next one after it has ended.
+//
+// Owner: the services of the process. Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <caf/all.hpp>
+
+#include "actors/cluster/process.hpp"
+#include "data/source/step_reader.hpp"
+#include "devices/input_port.hpp"
+
+namespace troupe {
+
+// A reply that is given once: if nobody gives it, when it is destroyed.
+class InputReply {
+ public:
+  explicit InputReply(InputPort::Reply reply) : reply_(std::move(reply)) {}
+  ~InputReply();
+  InputReply(const InputReply&) = delete;
+  void give(Errc code, std::string text, std::vector<Tensor> record);
+
+ private:
+  InputPort::Reply reply_;  // empty once it is given
+};
+
+// kernel -> input -> source: asks for one step of a source. It does not leave the process.
+struct ReadStep {
+  uint64_t session = 0;
+  InputRequest request;
+  std::shared_ptr<InputReply> reply;
+};
+// process -> input: the session is over; its sources end.
+struct ForgetSources {
+  uint64_t session = 0;
+};
+
+using SourceActor = caf::typed_actor<caf::reacts_to<ReadStep>>;
+using InputService = caf::typed_actor<caf::reacts_to<ReadStep>, caf::reacts_to<ForgetSources>>;
+
+// The reads that wait, for the report of a stalled step.
+class WaitingReads {
+ public:
+  void add(const std::shared_ptr<const StepReader>& reader, std::string name);
+  std::string text() const;
+
+ private:
+  struct Entry {
+    std::weak_ptr<const StepReader> reader;
+    std::string name;
+  };
+  mutable std::mutex mutex_;  // guards the rest
+  mutable std::vector<Entry> entries_;
+};
+
+// The sources of a process as its services see them.
+class Inputs {
+ public:
+  explicit Inputs(Process& process);
+  // Valid until the process ends, as a kernel of a step that is ending may still hold it.
+  InputPort* port(uint64_t session);
+  void forget(uint64_t session);
+  void stop();
+  caf::actor actor() const;
+  std::string waiting_for() const { return waiting_->text(); }
+  // Sends a request to the actor `input`, which is made anew if it has ended.
+  void read(ReadStep step);
+
+ private:
+  InputService service();
+
+  Process& process_;
+  const std::shared_ptr<WaitingReads> waiting_;
+  mutable std::mutex mutex_;  // guards the rest
+  InputService service_;
+  bool stopped_ = false;
+  std::map<uint64_t, std::unique_ptr<InputPort>> ports_;
+};
+
+// Names the first files of a source for messages.
+std::string source_name(const SourceSpec& spec);
+
+}  // namespace troupe
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ReadStep)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::ForgetSources)
