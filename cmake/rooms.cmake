@@ -42,6 +42,7 @@ function(troupe_room folder)
 endfunction()
 
 troupe_room(graph/base)
+troupe_room(data/files SEES graph/base LIBRARIES nlohmann)
 troupe_room(graph SEES graph/base)
 troupe_room(devices/threads)
 troupe_room(devices/memory SEES devices/threads graph/base)
@@ -59,7 +60,7 @@ troupe_room(net/wire SEES graph LIBRARIES CAF protobuf)
 troupe_room(net/link SEES net/wire devices/threads LIBRARIES Boost.Asio OpenSSL spdlog)
 troupe_room(net/caf SEES net/link LIBRARIES CAF spdlog)
 troupe_room(net/mesh SEES net/caf net/link net/wire devices/threads LIBRARIES CAF spdlog)
-troupe_room(actors/observe SEES devices/memory graph LIBRARIES nlohmann spdlog)
+troupe_room(actors/observe SEES devices/memory data/files graph LIBRARIES spdlog)
 troupe_room(actors/async SEES net/wire LIBRARIES CAF spdlog)
 troupe_room(actors/engine/program SEES placement devices graph)
 troupe_room(actors/engine SEES actors/engine/program actors/async actors/observe placement devices devices/memory devices/threads
@@ -74,7 +75,7 @@ troupe_room(actors/master SEES actors/cluster actors/engine actors/engine/progra
 troupe_room(training/rules SEES devices/memory devices/threads graph graph/base)
 troupe_room(training/parameters SEES training/rules actors/observe net/wire devices devices/memory graph graph/base
   LIBRARIES CAF spdlog)
-troupe_room(training/checkpoints SEES training/parameters training/rules actors/observe devices/threads graph
+troupe_room(training/checkpoints SEES training/parameters training/rules data/files devices/threads graph
   LIBRARIES CAF OpenSSL spdlog)
 troupe_room(training/shards SEES training/checkpoints training/parameters training/rules actors/cluster actors/async
     devices/memory graph graph/base
@@ -85,5 +86,5 @@ troupe_room(training/group SEES training/input training/shards training/checkpoi
     actors/cluster actors/async net/wire nn graph
   LIBRARIES CAF spdlog)
 troupe_room(training/metrics SEES graph/base)
-troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/master actors/async data graph
+troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/master actors/async data graph data/files
   LIBRARIES CAF spdlog)

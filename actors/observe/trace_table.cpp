@@ -5,7 +5,7 @@
 #include <map>
 #include <string_view>
 
-#include "actors/observe/json.hpp"
+#include "data/files/json.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/observe/json.hpp"
+#include "data/files/json.hpp"
 
 namespace troupe {
 namespace {

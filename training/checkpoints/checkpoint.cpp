@@ -10,9 +10,9 @@
 #include "graph/optimizer.hpp"
 #include "training/checkpoints/checkpoint_files.hpp"
 #include "training/checkpoints/digest.hpp"
-#include "actors/observe/json.hpp"
+#include "data/files/json.hpp"
 #include "training/rules/optimizer.hpp"
-#include "training/checkpoints/safetensors.hpp"
+#include "data/files/safetensors.hpp"
 
 namespace troupe {
 namespace {

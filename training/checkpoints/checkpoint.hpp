@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "training/checkpoints/disk.hpp"
+#include "data/files/disk.hpp"
 #include "training/parameters/shard_image.hpp"
 
 namespace troupe {

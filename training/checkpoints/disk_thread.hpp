@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "devices/threads/work_queue.hpp"
-#include "training/checkpoints/disk.hpp"
+#include "data/files/disk.hpp"
 
 namespace troupe {
 

@@ -6,7 +6,7 @@
 
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/digest.hpp"
-#include "actors/observe/json.hpp"
+#include "data/files/json.hpp"
 
 namespace troupe {
 namespace {

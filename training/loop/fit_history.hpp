@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "training/checkpoints/disk.hpp"
+#include "data/files/disk.hpp"
 #include "troupe/training.hpp"
 
 namespace troupe {

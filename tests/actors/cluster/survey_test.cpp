@@ -11,7 +11,7 @@
 #include "actors/cluster/survey.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/within.hpp"
-#include "actors/observe/json.hpp"
+#include "data/files/json.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"
 #include "troupe/training.hpp"

@@ -1,7 +1,7 @@
 // Traces: the events of steps, and how the clocks of several hosts are aligned.
 #include "tests/support/engine/own_op.hpp"
 #include "tests/support/engine/executor_graphs.hpp"
-#include "actors/observe/json.hpp"
+#include "data/files/json.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {

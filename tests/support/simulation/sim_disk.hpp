@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "training/checkpoints/disk.hpp"
+#include "data/files/disk.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {

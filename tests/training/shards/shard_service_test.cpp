@@ -10,7 +10,7 @@
 
 #include "actors/async/messages.hpp"
 #include "actors/cluster/process.hpp"
-#include "training/checkpoints/disk.hpp"
+#include "data/files/disk.hpp"
 #include "training/group/services.hpp"
 #include "training/parameters/messages.hpp"
 #include "training/shards/senders.hpp"

@@ -1,11 +1,11 @@
 // Reads and writes the headers of safetensors files, and reads their elements.
-#include "training/checkpoints/safetensors.hpp"
+#include "data/files/safetensors.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "actors/observe/json.hpp"
+#include "data/files/json.hpp"
 
 namespace troupe {
 namespace {
@@ -83,7 +83,7 @@ SafetensorsEntry entry_of(const std::string& name, const JsonReader& reader, int
 
 std::string safetensors_header(const std::vector<std::pair<std::string, Tensor>>& tensors,
                                const std::map<std::string, std::string>& metadata) {
-  std::string json = "{\"__metadata__\":{";
+  std::string json = detail::concat("{", json_quote(kSafetensorsMetadata), ":{");
   for (const auto& [key, value] : metadata) {
     if (json.back() != '{') json += ',';
     json += json_quote(key) + ":" + json_quote(value);
@@ -108,7 +108,10 @@ std::string safetensors_header(const std::vector<std::pair<std::string, Tensor>>
 }
 
 SafetensorsReader::SafetensorsReader(Disk& disk, std::string path)
-    : path_(std::move(path)), file_(disk.open(path_)) {
+    : SafetensorsReader(disk.open(path), path) {}
+
+SafetensorsReader::SafetensorsReader(std::unique_ptr<ReadFile> file, std::string path)
+    : path_(std::move(path)), file_(std::move(file)) {
   const auto wrong = [&](const auto&... parts) {
     return Error(Errc::bad_data, path_, ": ", detail::concat(parts...));
   };
@@ -133,20 +136,23 @@ void SafetensorsReader::parse(const std::string& header, int64_t data_begin) {
   const JsonReader top(json, path_);
   for (const std::string& key : json.keys) {
     const JsonReader member = top.member(key);
-    if (key != "__metadata__") {
+    if (key != kSafetensorsMetadata) {
       entries_.push_back(entry_of(key, member, data_begin, file_->size()));
       continue;
     }
     if (!member.is(Json::object)) throw member.error("expected an object");
     for (const std::string& name : member.json().keys) metadata_[name] = member.string(name);
   }
+  std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
   int64_t at = data_begin;
   for (const SafetensorsEntry& e : entries_) {
     if (e.begin != at)
       throw Error(Errc::bad_data, path_, ": tensor ", json_quote(e.name), " begins at byte ",
                   e.begin, ", expected ", at,
-                  ", the end of the one before: tensors must follow each other without overlaps, "
-                  "holes or disorder");
+                  ", the end of the one before: tensors must follow each other without overlaps "
+                  "or holes");
     at = e.end;
   }
   if (at != file_->size())

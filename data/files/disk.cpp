@@ -1,5 +1,5 @@
 // The POSIX file system as a Disk, folder locks, and files that are written atomically.
-#include "training/checkpoints/disk.hpp"
+#include "data/files/disk.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // nlohmann's reader takes the text apart; Builder holds it to the bounds of json.hpp.
-#include "actors/observe/json.hpp"
+#include "data/files/json.hpp"
 
 #include <algorithm>
 #include <charconv>

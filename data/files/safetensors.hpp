@@ -10,13 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "training/checkpoints/disk.hpp"
+#include "data/files/disk.hpp"
 #include "troupe/tensor.hpp"
 
 namespace troupe {
 
 // Headers written here take about 300 bytes a slice; the format's own limit is 100 MB.
 inline constexpr int64_t kSafetensorsHeaderMax = int64_t{32} << 20;
+inline constexpr const char* kSafetensorsMetadata = "__metadata__";  // the key of its header
 
 struct SafetensorsEntry {
   std::string name;
@@ -33,13 +34,14 @@ class SafetensorsReader {
  public:
   // Throws: Error(io) if the file cannot be read; Error(bad_data) with file, offset, expected and
   // found for: a header that is longer than the file or the limit, broken JSON, duplicate keys,
-  // unknown dtypes, shapes and offsets that disagree, tensors that overlap, leave holes or are out
-  // of order, bytes left over.
+  // unknown dtypes, shapes and offsets that disagree, tensors that overlap or leave holes, bytes
+  // left over.
   SafetensorsReader(Disk& disk, std::string path);
+  SafetensorsReader(std::unique_ptr<ReadFile> file, std::string path);
 
   const std::string& path() const { return path_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  const std::vector<SafetensorsEntry>& entries() const { return entries_; }  // in file order
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }  // by offset
   const SafetensorsEntry* find(const std::string& name) const;
 
   // Reads elements [offset, offset + count) of an entry into `into`, of the same dtype, from its

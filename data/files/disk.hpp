@@ -77,7 +77,9 @@ class AtomicFile {
   // refuse: for a file that is written once. Another writer of the same name may have frozen and go
   // on at any moment, so each has its own temp file, NAME.UNIQUE.temp, and commit() throws for the
   // second.
-  enum class IfThere { replace, refuse };
+  // last_stays: for a file that anybody may write at any time. Each writer has its own temp file,
+  // as with refuse, and the last commit() stays.
+  enum class IfThere { replace, refuse, last_stays };
 
   AtomicFile(Disk& disk, std::string dir, std::string name, IfThere if_there);
   ~AtomicFile();  // removes the temp file unless commit() succeeded
