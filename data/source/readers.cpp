@@ -1,5 +1,6 @@
 // The readers of the library, one row each.
 #include "data/source/rows.hpp"
+#include "data/source/tensor_readers.hpp"
 #include "troupe/data.hpp"
 
 namespace troupe {
@@ -30,6 +31,9 @@ Stage make_idx(const SourceArgs& args) {
 
 constexpr SourceReader kReaders[] = {
     {"idx", make_idx},
+    {"npy", make_npy},
+    {"npz", make_npz},
+    {"safetensors", make_safetensors},
 };
 
 }  // namespace

@@ -1,0 +1,16 @@
+// The readers npy, npz and safetensors of sources: arrays of a file, whose first dimension counts
+// the records.
+#pragma once
+
+#include "data/source/stage.hpp"
+
+namespace troupe {
+
+// npy: the array in the file `path`, as the field `field`, by default "value".
+Stage make_npy(const SourceArgs& args);
+// The arrays of the file `path` with the names `fields`, in that order; by default all of them, by
+// name.
+Stage make_npz(const SourceArgs& args);
+Stage make_safetensors(const SourceArgs& args);
+
+}  // namespace troupe
