@@ -1,4 +1,5 @@
 // The readers of the library, one row each.
+#include "data/images/readers.hpp"
 #include "data/source/rows.hpp"
 #include "data/source/tensor_readers.hpp"
 #include "troupe/data.hpp"
@@ -34,6 +35,7 @@ constexpr SourceReader kReaders[] = {
     {"npy", make_npy},
     {"npz", make_npz},
     {"safetensors", make_safetensors},
+    {"images", [](const SourceArgs& args) { return images_stage(args, local_files()); }},
 };
 
 }  // namespace
