@@ -36,6 +36,7 @@ constexpr SourceReader kReaders[] = {
     {"npz", make_npz},
     {"safetensors", make_safetensors},
     {"images", [](const SourceArgs& args) { return images_stage(args, local_files()); }},
+    {"cifar", [](const SourceArgs& args) { return cifar_stage(args, local_files()); }},
 };
 
 }  // namespace
