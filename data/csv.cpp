@@ -1,72 +1,13 @@
 // read_csv() of troupe/data.hpp: RFC 4180 tables of numbers with a header line.
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <optional>
 
-#include "data/bytes.hpp"
+#include "data/lines.hpp"
 #include "troupe/data.hpp"
 
 namespace troupe {
 namespace {
-
-constexpr size_t kLineBytesMax = 16 << 20;  // a million features
-constexpr size_t kChunk = 256 << 10;
-
-// Returns lines without their ends.
-class Lines {
- public:
-  Lines(const std::string& path, int64_t bytes_max) : file_(path), bytes_max_(bytes_max) {}
-
-  bool next(std::string_view& line) {
-    for (size_t from = at_;;) {
-      const size_t end = buffer_.find('\n', from);
-      if (end != std::string::npos) {
-        line = std::string_view(buffer_).substr(at_, end - at_);
-        at_ = end + 1;
-        break;
-      }
-      from = buffer_.size() - at_;
-      buffer_.erase(0, std::exchange(at_, 0));
-      if (from > kLineBytesMax)
-        throw Error(Errc::bad_data, file_.path(), ": line ", number_ + 1, " is longer than ",
-                    kLineBytesMax, " bytes");
-      if (!more()) {
-        if (buffer_.empty()) return false;
-        line = buffer_;  // the last line has no end
-        at_ = buffer_.size();
-        break;
-      }
-    }
-    ++number_;
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    return true;
-  }
-
-  template <class... Parts>
-  Error wrong(const Parts&... parts) const {
-    return Error(Errc::bad_data, file_.path(), ": line ", number_, ": ", detail::concat(parts...));
-  }
-  const std::string& path() const { return file_.path(); }
-
- private:
-  bool more() {
-    const size_t before = buffer_.size();
-    buffer_.resize(before + kChunk);
-    const int64_t n = file_.read({buffer_.data() + before, kChunk});
-    buffer_.resize(before + static_cast<size_t>(n));
-    if (file_.offset() > bytes_max_)
-      throw Error(Errc::bad_data, file_.path(), ": more than ", bytes_max_,
-                  " unpacked bytes; read the table in parts");
-    return n > 0;
-  }
-
-  ByteSource file_;
-  int64_t bytes_max_;
-  std::string buffer_;
-  size_t at_ = 0;  // of the next line in buffer_
-  int64_t number_ = 0;
-};
 
 // Splits a line into its fields; quoted fields without their quotes. A field with a line end is
 // refused: no number has one.

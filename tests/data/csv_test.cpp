@@ -82,7 +82,7 @@ TEST_CASE("a table that is not one is refused with line, expected and found") {
       {"a .gz cut short", gzip("a,label\n1,2\n").substr(0, 22), "the .gz is cut short"},
       {"more than the limit",
        "a,label\n1,2\n",
-       "more than 4 unpacked bytes; read the table in parts",
+       "more than 4 unpacked bytes; read it in parts",
        {.bytes_max = 4}},
   };
   for (const Case& c : cases) {

@@ -1,0 +1,54 @@
+// The functions of Lines: a buffer that begins with the line that is not complete yet.
+#include "data/lines.hpp"
+
+#include <utility>
+
+namespace troupe {
+namespace {
+
+constexpr size_t kChunk = 256 << 10;
+
+}  // namespace
+
+bool Lines::next(std::string_view& line) {
+  for (size_t from = at_;;) {
+    const size_t end = buffer_.find('\n', from);
+    if (end != std::string::npos) {
+      line = std::string_view(buffer_).substr(at_, end - at_);
+      at_ = end + 1;
+      break;
+    }
+    from = buffer_.size() - at_;
+    buffer_.erase(0, std::exchange(at_, 0));
+    check_length(from);
+    if (!more()) {
+      if (buffer_.empty()) return false;
+      line = buffer_;  // the last line has no end
+      at_ = buffer_.size();
+      break;
+    }
+  }
+  check_length(line.size());
+  ++number_;
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  return true;
+}
+
+bool Lines::more() {
+  const size_t before = buffer_.size();
+  buffer_.resize(before + kChunk);
+  const int64_t n = file_.read({buffer_.data() + before, kChunk});
+  buffer_.resize(before + static_cast<size_t>(n));
+  if (file_.offset() > bytes_max_)
+    throw Error(Errc::bad_data, path(), ": more than ", bytes_max_,
+                " unpacked bytes; read it in parts");
+  return n > 0;
+}
+
+void Lines::check_length(size_t bytes) const {
+  if (bytes > line_bytes_max_)
+    throw Error(Errc::bad_data, path(), ": line ", number_ + 1, " is longer than ", line_bytes_max_,
+                " bytes");
+}
+
+}  // namespace troupe
