@@ -17,4 +17,4 @@ configure_package_config_file(cmake/troupe-config.cmake.in "${CMAKE_CURRENT_BINA
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/troupe-config-version.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/troupe-config.cmake" "${CMAKE_CURRENT_BINARY_DIR}/troupe-config-version.cmake"
-  cmake/FindCAF.cmake cmake/Finddnnl.cmake cmake/plugins.cmake DESTINATION ${troupe_package_dir})
+  cmake/FindCAF.cmake cmake/Finddnnl.cmake cmake/Findutf8proc.cmake cmake/plugins.cmake DESTINATION ${troupe_package_dir})

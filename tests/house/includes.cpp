@@ -42,6 +42,7 @@ const std::vector<std::pair<std::string, std::string>> library_heads = {
     {"cblas.h", "OpenBLAS"},
     {"lapacke.h", "OpenBLAS"},
     {"zlib.h", "zlib"},
+    {"utf8proc.h", "utf8proc"},
     {"jpeglib.h", "libjpeg"},
     {"png.h", "libpng"},
     {"pybind11/", "binding"},

@@ -1,0 +1,73 @@
+// Text: vocabularies. Implemented in data/text/.
+//
+// Text is UTF-8; bytes that are not are an Error(bad_data) with their offset. Files may be gzipped.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "troupe/error.hpp"
+
+namespace troupe {
+
+struct WordHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
+};
+// How often each word stands in some texts.
+using WordCounts = std::unordered_map<std::string, int64_t, WordHash, std::equal_to<>>;
+
+// Words and their numbers: 0 to 3 are the special tokens, then others. A handle; copies are cheap,
+// and any thread may call.
+class Vocabulary {
+ public:
+  // "<pad>" fills batches, "<unk>" stands for other words, "<s>" and "</s>" for begin and end.
+  static constexpr int64_t kPad = 0, kUnknown = 1, kBegin = 2, kEnd = 3;
+
+  struct Options {
+    int64_t min_count = 1;  // of a word that gets a number
+    int64_t size_max = 0;   // words with the special ones; 0: any number
+  };
+  // The most frequent words first, equally frequent ones in the order of their bytes. Words spelt
+  // like a special token are that token. Throws: Error(invalid_argument) for options below their
+  // limits, and for an empty word.
+  static Vocabulary of(const WordCounts& counts, const Options& options);
+  static Vocabulary of(const WordCounts& counts) { return of(counts, Options{}); }
+
+  // A file of UTF-8 with a word a line: line i + 1 has the word of id i, the first four the special
+  // tokens. LF, CR and backslash in a word are written \n, \r and \\. Throws: Error(io);
+  // Error(bad_data) with the line for a word that stands twice, an empty line, bad UTF-8, and a
+  // special token that is missing.
+  static Vocabulary read(const std::string& path);
+  void write(const std::string& path) const;  // Throws: Error(io).
+
+  int64_t size() const;
+  int64_t id(std::string_view word) const;  // kUnknown for words that it does not have
+  // Throws: Error(invalid_argument) for an id out of range.
+  const std::string& word(int64_t id) const;
+  std::vector<int64_t> ids(std::span<const std::string> words) const;
+  // As far as the first kEnd, without kPad and kBegin. Throws: as word().
+  std::vector<std::string> words(std::span<const int64_t> ids) const;
+  // How often each id stands in the texts that were counted; kUnknown: all other words together.
+  std::vector<int64_t> counts(const WordCounts& counts) const;
+
+  // A hash (64-bit FNV-1a) of all words in their order, the same on every machine.
+  uint64_t fingerprint() const;
+  // Throws: Error(bad_configuration) that names both sides, if the vocabulary cannot be that of a
+  // model with `size` words (the rows of its embedding) or, where given, of this fingerprint.
+  void require(int64_t size, std::optional<uint64_t> fingerprint = {}) const;
+
+ private:
+  struct State;
+  explicit Vocabulary(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace troupe
