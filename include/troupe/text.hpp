@@ -1,4 +1,7 @@
-// Text: vocabularies. Implemented in data/text/.
+// Text: tokens and vocabularies. Implemented in data/text/.
+//
+//   const WordCounts counts = count_words({"train.en.gz"}, TokenKind::words);
+//   Vocabulary::of(counts, {.min_count = 2}).write("en.vocab");
 //
 // Text is UTF-8; bytes that are not are an Error(bad_data) with their offset. Files may be gzipped.
 #pragma once
@@ -17,12 +20,35 @@
 
 namespace troupe {
 
+enum class TokenKind : uint8_t {
+  // In lower case and NFC: runs of letters, marks and digits (Unicode), with a `.` or `,` between
+  // two
+  // digits; each punctuation character or symbol is a token of its own, so "L'été, 3.5" gives
+  // l ' été , 3.5. Controls and formats such as soft hyphens are left out. For scripts that put
+  // space between words.
+  words,
+  characters,  // code points, white space too
+  whitespace,  // runs of anything but white space, unchanged
+};
+
+// Throws: Error(bad_data) with the offset of bytes that are not UTF-8.
+std::vector<std::string> tokenize(std::string_view text, TokenKind kind);
+// Text of tokens. For `words` an approximation, as spaces and capitals are gone: no space before
+// closing punctuation, after opening punctuation, and around apostrophe, hyphen and slash.
+std::string detokenize(std::span<const std::string> tokens, TokenKind kind);
+
 struct WordHash {
   using is_transparent = void;
   size_t operator()(std::string_view word) const { return std::hash<std::string_view>{}(word); }
 };
 // How often each word stands in some texts.
 using WordCounts = std::unordered_map<std::string, int64_t, WordHash, std::equal_to<>>;
+
+// Counts the tokens of `text`. Throws: as tokenize().
+void add_words(WordCounts& counts, std::string_view text, TokenKind kind);
+// The tokens of files, line by line; for `characters` a line end counts as "\n". A path may have
+// the wildcards `*`, `?` and `[...]`. Throws: Error(io); Error(bad_data) with file and line.
+WordCounts count_words(const std::vector<std::string>& paths, TokenKind kind);
 
 // Words and their numbers: 0 to 3 are the special tokens, then others. A handle; copies are cheap,
 // and any thread may call.
