@@ -1,7 +1,10 @@
-// Text: tokens and vocabularies. Implemented in data/text/.
+// Text: tokens, vocabularies and byte-pair encoding. Implemented in data/text/.
 //
 //   const WordCounts counts = count_words({"train.en.gz"}, TokenKind::words);
-//   Vocabulary::of(counts, {.min_count = 2}).write("en.vocab");
+//   Vocabulary::of(counts, {.min_count = 2}).write("en.vocab");  // of words, or of parts of words:
+//   const Bpe bpe = Bpe::train(counts, 8000);
+//   bpe.write("en.bpe");
+//   Vocabulary::of(bpe.counts(counts)).write("en.vocab");
 //
 // Text is UTF-8; bytes that are not are an Error(bad_data) with their offset. Files may be gzipped.
 #pragma once
@@ -94,6 +97,37 @@ class Vocabulary {
   struct State;
   explicit Vocabulary(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
+};
+
+// Byte-pair encoding within words (Sennrich, Haddow and Birch 2016): a word is its characters, the
+// last of which carries the mark of the end of a word, and merges join neighbours in their order.
+// Each piece but the last of a word ends with "@@": "lower" is "low@@ er". Files and results are
+// those of subword-nmt. A handle; copies are cheap, and any thread may call.
+class Bpe {
+ public:
+  // At most `merges` times the most frequent pair of neighbours becomes one symbol, of equally
+  // frequent pairs the one whose bytes are last; ends before a pair that is there less than
+  // `min_count` times. Throws: Error(invalid_argument) for a number below 1 and for words that are
+  // empty or have a space or a line end in them.
+  static Bpe train(const WordCounts& counts, int64_t merges, int64_t min_count = 2);
+
+  // "#version: 0.2", then a merge a line: two symbols and a space between them. Throws: Error(io);
+  // Error(bad_data) with the line.
+  static Bpe read(const std::string& path);
+  void write(const std::string& path) const;  // Throws: Error(io).
+
+  int64_t size() const;  // merges
+  // The pieces of words, remembered for the first million of different ones. Throws:
+  // Error(bad_data) for a word that is not UTF-8 or longer than 64 KiB.
+  std::vector<std::string> encode(std::span<const std::string> words) const;
+  std::vector<std::string> decode(std::span<const std::string> pieces) const;  // words
+  // How often each piece stands in the texts whose words were counted.
+  WordCounts counts(const WordCounts& words) const;
+
+ private:
+  struct State;
+  explicit Bpe(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace troupe
