@@ -2,6 +2,7 @@
 #include "data/images/readers.hpp"
 #include "data/source/rows.hpp"
 #include "data/source/tensor_readers.hpp"
+#include "data/text/parts.hpp"
 #include "troupe/data.hpp"
 
 namespace troupe {
@@ -37,6 +38,8 @@ constexpr SourceReader kReaders[] = {
     {"safetensors", make_safetensors},
     {"images", [](const SourceArgs& args) { return images_stage(args, local_files()); }},
     {"cifar", [](const SourceArgs& args) { return cifar_stage(args, local_files()); }},
+    {"documents", documents_stage},
+    {"lines", lines_stage},
 };
 
 }  // namespace

@@ -130,4 +130,16 @@ class Bpe {
   std::shared_ptr<State> state_;
 };
 
+// Readers of sources (troupe/source.hpp) with their arguments; a path is plain or gzipped, and may
+// have the wildcards `*`, `?` and `[...]`.
+//
+// lines: the lines of files, one record each; larger than memory.
+//   paths      one after the other; fields: the name of the one field, "text" by default
+//   parallel   true: side by side, a field for each path, named by `fields`; all have equally many
+//              lines. Several files that match a pattern are one after the other.
+//   skip_empty true: without records in which a line is empty
+//   line_bytes_max  a longer line is refused; 1 MiB by default
+// documents: each of the files `paths` is one record, with the field "text". With `tokenize` and
+//   `windows` it gives a language model its sequences. In memory one at a time.
+
 }  // namespace troupe

@@ -1,0 +1,209 @@
+// The readers lines and documents: text files line by line, several side by side or one after the
+// other, and as a whole. Both hold one line or file at a time.
+#include <deque>
+
+#include "data/lines.hpp"
+#include "data/text/parts.hpp"
+#include "data/text/text_file.hpp"
+#include "data/text/utf8.hpp"
+#include "troupe/data.hpp"
+
+namespace troupe {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+struct LineFiles {
+  Fields fields;
+  // [field][part]: the parts of a field are read one after the other, fields side by side.
+  std::vector<std::vector<std::string>> paths;
+  bool skip_empty = false;
+  size_t line_bytes_max = 0;
+};
+
+class LineRecord final : public LazyRecord {
+ public:
+  LineRecord(std::shared_ptr<const LineFiles> files, size_t part, int64_t number, Record texts)
+      : files_(std::move(files)), part_(part), number_(number), texts_(std::move(texts)) {}
+  Record make() const override {
+    for (size_t i = 0; i < texts_.size(); ++i)
+      if (const auto text = text_of(texts_[i]); invalid_utf8(text) != text.npos)
+        check_utf8(text, place_in(i));
+    return texts_;
+  }
+  std::string place() const override { return place_in(0); }
+
+ private:
+  std::string place_in(size_t field) const {
+    return detail::concat(files_->paths[field][part_], ": line ", number_);
+  }
+
+  const std::shared_ptr<const LineFiles> files_;
+  const size_t part_;
+  const int64_t number_;
+  const Record texts_;
+};
+
+class LineStream final : public RecordStream {
+ public:
+  explicit LineStream(std::shared_ptr<const LineFiles> files) : files_(std::move(files)) {}
+
+  Lazy next() override {
+    for (;;) {
+      if (open_.empty() && !open_part()) return nullptr;
+      Record texts;
+      bool empty = false;
+      const Lines* ended = nullptr;
+      for (Lines& lines : open_) {
+        std::string_view line;
+        if (!lines.next(line)) {
+          ended = &lines;
+          continue;
+        }
+        if (lines.number() == 1 && line.starts_with(kByteOrderMark))
+          line.remove_prefix(kByteOrderMark.size());
+        empty |= line.empty();
+        texts.push_back(text_tensor(line));
+      }
+      if (ended) {
+        if (!texts.empty()) refuse(*ended);
+        open_.clear();
+        ++part_;
+      } else if (!empty || !files_->skip_empty) {
+        const int64_t number = open_.front().number();
+        return std::make_shared<LineRecord>(files_, part_, number, std::move(texts));
+      }
+    }
+  }
+
+ private:
+  bool open_part() {
+    if (part_ == files_->paths[0].size()) return false;
+    for (const auto& parts : files_->paths)
+      open_.emplace_back(parts[part_], Lines::kAnySize, files_->line_bytes_max);
+    return true;
+  }
+
+  [[noreturn]] void refuse(const Lines& ended) const {
+    for (const Lines& other : open_)
+      if (other.number() > ended.number())
+        throw Error(Errc::bad_data, ended.path(), " ends after line ", ended.number(), ", ",
+                    other.path(), " has a line ", other.number(),
+                    "; files that are read side by side want equally many lines");
+    throw InternalError(ended.path(), " ends before no other file");
+  }
+
+  const std::shared_ptr<const LineFiles> files_;
+  std::deque<Lines> open_;  // of the part, by field
+  size_t part_ = 0;
+};
+
+class LineStage final : public SourceStage {
+ public:
+  explicit LineStage(std::shared_ptr<const LineFiles> files) : files_(std::move(files)) {}
+  const Fields& fields() const override { return files_->fields; }
+  std::unique_ptr<RecordStream> open(int64_t) const override {
+    return std::make_unique<LineStream>(files_);
+  }
+
+ private:
+  const std::shared_ptr<const LineFiles> files_;
+};
+
+class Document final : public LazyRecord {
+ public:
+  explicit Document(std::string path) : path_(std::move(path)) {}
+  std::string place() const override { return path_; }
+  Record make() const override {
+    Lines lines(path_, kDataBytesMax, static_cast<size_t>(kDataBytesMax));
+    std::string text;
+    for (std::string_view line; lines.next(line);) {
+      if (lines.number() == 1 && line.starts_with(kByteOrderMark))
+        line.remove_prefix(kByteOrderMark.size());
+      if (invalid_utf8(line) != line.npos)
+        check_utf8(line, detail::concat(path_, ": line ", lines.number()));
+      text += line;
+      text += '\n';
+    }
+    return {text_tensor(text)};
+  }
+
+ private:
+  const std::string path_;
+};
+
+class DocumentStage final : public SourceStage {
+ public:
+  explicit DocumentStage(std::vector<std::string> paths)
+      : paths_(std::make_shared<const std::vector<std::string>>(std::move(paths))) {}
+  const Fields& fields() const override { return fields_; }
+  std::unique_ptr<RecordStream> open(int64_t) const override {
+    return std::make_unique<Stream>(paths_);
+  }
+
+ private:
+  using Paths = std::shared_ptr<const std::vector<std::string>>;
+  class Stream final : public RecordStream {
+   public:
+    explicit Stream(Paths paths) : paths_(std::move(paths)) {}
+    Lazy next() override {
+      return next_ < paths_->size() ? std::make_shared<Document>((*paths_)[next_++]) : nullptr;
+    }
+
+   private:
+    const Paths paths_;
+    size_t next_ = 0;
+  };
+
+  const Fields fields_ = {{"text", {DType::u8, {-1}}}};
+  const Paths paths_;
+};
+
+}  // namespace
+
+Tensor text_tensor(std::string_view text) {
+  return Tensor::of<uint8_t>({reinterpret_cast<const uint8_t*>(text.data()), text.size()},
+                             Shape{static_cast<int64_t>(text.size())});
+}
+
+Stage lines_stage(const SourceArgs& args) {
+  ArgReader read("lines", args);
+  const auto paths = read.want<std::vector<std::string>>("paths");
+  const auto parallel = read.get<bool>("parallel", false);
+  auto names = read.get<std::vector<std::string>>("fields", {});
+  const auto line_bytes_max = read.get<int64_t>("line_bytes_max", 1 << 20);
+  auto files = std::make_shared<LineFiles>();
+  files->skip_empty = read.get<bool>("skip_empty", false);
+  read.done();
+  if (line_bytes_max < 1)
+    throw Error(Errc::invalid_argument, "lines wants a line_bytes_max of at least 1, got ",
+                line_bytes_max);
+  if (names.empty() && !parallel) names = {"text"};
+  const size_t wanted = parallel ? paths.size() : 1;
+  if (names.size() != wanted || wanted == 0)
+    throw Error(Errc::invalid_argument, "lines wants a name in fields for each of ", wanted,
+                parallel ? " files side by side" : " field", ", got ", names.size());
+  files->line_bytes_max = static_cast<size_t>(line_bytes_max);
+  for (size_t i = 0; i < wanted; ++i) {
+    for (const Field& before : files->fields)
+      if (before.name == names[i])
+        throw Error(Errc::invalid_argument, "lines has two fields of the name ", names[i]);
+    files->fields.push_back({names[i], {DType::u8, {-1}}});
+    files->paths.push_back(
+        listed_files(parallel ? std::vector<std::string>{paths[i]} : paths, "lines"));
+    if (files->paths[i].size() != files->paths[0].size())
+      throw Error(Errc::invalid_argument, "lines reads files side by side, but ", paths[0],
+                  " names ", files->paths[0].size(), " and ", paths[i], " ",
+                  files->paths[i].size());
+  }
+  return std::make_shared<LineStage>(std::move(files));
+}
+
+Stage documents_stage(const SourceArgs& args) {
+  ArgReader read("documents", args);
+  const auto paths = read.want<std::vector<std::string>>("paths");
+  read.done();
+  return std::make_shared<DocumentStage>(listed_files(paths, "documents"));
+}
+
+}  // namespace troupe

@@ -1,0 +1,30 @@
+// Readers and functions of sources by name, and all their records. For tests of data/text/.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/text/parts.hpp"
+
+namespace troupe {
+
+inline Stage read_stage(std::string_view name, const SourceArgs& args) {
+  for (const SourceReader& reader : builtin_readers())
+    if (reader.name == name) return reader.make(args);
+  throw Error(Errc::internal, "no reader ", name);
+}
+
+inline std::vector<Record> all_records(const Stage& stage, int64_t epoch = 0) {
+  std::vector<Record> out;
+  const auto stream = stage->open(epoch);
+  while (const Lazy lazy = stream->next()) out.push_back(lazy->make());
+  return out;
+}
+
+inline SourceStep bound(std::string_view name, const Fields& inputs, const SourceArgs& args) {
+  for (const SourceFunction& function : builtin_functions())
+    if (function.name == name) return function.bind(inputs, args);
+  throw Error(Errc::internal, "no function ", name);
+}
+
+}  // namespace troupe
