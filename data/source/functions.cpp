@@ -1,5 +1,6 @@
 // The functions of the library that sources may name, one row each.
 #include "data/source/stage.hpp"
+#include "data/text/parts.hpp"
 
 namespace troupe {
 namespace {
@@ -29,6 +30,10 @@ SourceStep bind_select(const Fields& inputs, const SourceArgs& args) {
 const std::vector<SourceFunction>& builtin_functions() {
   static const std::vector<SourceFunction> functions = {
       {"select", bind_select},
+      {"longer_than", bind_longer_than},
+      {"shorter_than", bind_shorter_than},
+      {"tokenize", bind_tokenize},
+      {"windows", bind_windows},
   };
   return functions;
 }

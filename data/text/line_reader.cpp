@@ -155,7 +155,7 @@ class DocumentStage final : public SourceStage {
     size_t next_ = 0;
   };
 
-  const Fields fields_ = {{"text", {DType::u8, {-1}}}};
+  const Fields fields_ = {{kTextField, {DType::u8, {-1}}}};
   const Paths paths_;
 };
 
@@ -178,7 +178,7 @@ Stage lines_stage(const SourceArgs& args) {
   if (line_bytes_max < 1)
     throw Error(Errc::invalid_argument, "lines wants a line_bytes_max of at least 1, got ",
                 line_bytes_max);
-  if (names.empty() && !parallel) names = {"text"};
+  if (names.empty() && !parallel) names = {kTextField};
   const size_t wanted = parallel ? paths.size() : 1;
   if (names.size() != wanted || wanted == 0)
     throw Error(Errc::invalid_argument, "lines wants a name in fields for each of ", wanted,

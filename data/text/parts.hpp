@@ -9,6 +9,9 @@
 
 namespace troupe {
 
+// The field of a text, unless an argument says another name.
+inline constexpr const char* kTextField = "text";
+
 Stage lines_stage(const SourceArgs& args);
 Stage documents_stage(const SourceArgs& args);
 

@@ -141,5 +141,21 @@ class Bpe {
 //   line_bytes_max  a longer line is refused; 1 MiB by default
 // documents: each of the files `paths` is one record, with the field "text". With `tokenize` and
 //   `windows` it gives a language model its sequences. In memory one at a time.
+//
+// Functions of sources; `field` is the field they look at, "text" by default.
+//
+// tokenize: text, u8 [-1], becomes the ids of its tokens, i64 [-1]; other fields stay.
+//   kind       "words", "characters", "whitespace", or "bpe": the pieces of words
+//   vocabulary, merges   paths of their files; merges, and split = "words" (by default) or
+//              "whitespace", for bpe
+//   begin, end true: kBegin before, kEnd behind; line_ends true: kEnd for each line end in the text
+//   max_length of ids with these marks, 0: any; longer = "refuse" (by default), or "cut", which
+//              keeps the mark of the end
+//   vocabulary_size, fingerprint   the model's, the latter as hexadecimal digits: another
+//              vocabulary is refused
+// shorter_than, longer_than: keep records whose field has fewer, or more, than `length` rows.
+// windows: cuts a field [n] into records of `inputs` [length] and `targets` [length], the same
+//   shifted by one; one begins every `stride` elements, `length` by default. Elements at the end
+//   that fill no window, and other fields, are left out. No element is copied.
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/text/parts.hpp"
+#include "troupe/text.hpp"
 
 namespace troupe {
 
