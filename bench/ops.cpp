@@ -82,6 +82,9 @@ const std::vector<Reason>& reasons() {
       {"MatMul",
        {"1x1024_1024x1024"},
        "one row: oneDNN reads the matrix once, from the outer cache, in plain layout"},
+      {"MatMul bt",
+       {"256x6x1_256x100x1"},
+       "writes rows of 400 bytes: every second vector crosses a line of the cache"},
       {"Convolution",
        {"64x32x32x3_3x3x3x16"},
        "3 channels fill no vector: oneDNN reads the input element by element"},
@@ -201,6 +204,19 @@ void add_products(std::vector<Case>& all) {
   product(784, 128, 1'024, true, false);
   product(20, 200, 800, false, false);
   product(1, 1'024, 1'024, false, false);
+  // Scores of six rows for each of 256 examples, and their gradients.
+  const auto products = [&](Shape a, Shape b, bool ta, bool tb) {
+    const double flop = 2.0 * static_cast<double>(a.size() * (tb ? b[1] : b[2]));
+    all.push_back({detail::concat("MatMul", ta ? " at" : "", tb ? " bt" : ""),
+                   {a, b},
+                   [=](const auto& in) {
+                     return matmul(in[0], in[1], {.transpose_a = ta, .transpose_b = tb});
+                   },
+                   flop});
+  };
+  products({256, 6, 100}, {256, 100, 1}, false, false);
+  products({256, 6, 1}, {256, 100, 1}, false, true);
+  products({256, 6, 100}, {256, 6, 1}, true, false);
   struct Images {
     int64_t batch, in, side, window, out;
   };

@@ -4,7 +4,7 @@
 //   c: [..., m, n]. Leading dimensions broadcast.
 // f32 runs in oneDNN, and so does bf16, summed in f32, where the processor multiplies it (elsewhere
 // it is widened, as f16 is: ops/support/narrow.hpp); f64 and integers, which wrap around, in a loop
-// of our own.
+// of our own. Products with a tiny dimension have loops of theirs (tiny_products.hpp).
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -14,6 +14,7 @@
 #include "ops/support/broadcast.hpp"
 #include "ops/support/elementwise.hpp"
 #include "ops/linear_algebra/matmul.hpp"
+#include "ops/linear_algebra/tiny_products.hpp"
 #include "ops/support/onednn.hpp"
 
 namespace troupe {
@@ -235,8 +236,12 @@ std::unique_ptr<KernelState> prepare_onednn(const Node& node) {
   if (is_half_v<T>) state->type = dnnl::memory::data_type::bf16;
   const MatmulState& known = *state;
   const Shape &a = node.inputs[0].shape(), &b = node.inputs[1].shape();
-  if (a.is_known() && b.is_known() && a.size() > 0 && b.size() > 0)
-    plan_for(known, products_of({a, known.transpose_a}, {b, known.transpose_b}).each);
+  if (a.is_known() && b.is_known() && a.size() > 0 && b.size() > 0) {
+    const Products products = products_of({a, known.transpose_a}, {b, known.transpose_b});
+    if constexpr (std::is_same_v<T, float>)
+      if (are_tiny<T>(products)) return state;
+    plan_for(known, products.each);
+  }
   return state;
 }
 
@@ -263,6 +268,9 @@ void cpu_onednn(KernelContext& ctx) {
     return KernelCall::of(ctx).finish(0, output.size());
   }
   const Products products = products_of(of_a, of_b);
+  if constexpr (!is_half_v<T>)
+    if (are_tiny<T>(products))
+      return multiply_tiny<T>(ctx, products, state.transpose_a, state.transpose_b);
   const Sizes& s = products.each;
   const auto plan = plan_for(state, s);
   const Cut& cut = plan->cut;
@@ -336,9 +344,13 @@ void cpu(KernelContext& ctx) {
   const Side of_a{ctx.input(0).shape(), state.transpose_a},
       of_b{ctx.input(1).shape(), state.transpose_b};
   T* c = output.mutable_data<T>();
+  const bool sums = of_a.columns() > 0;
+  const Products products = sums ? products_of(of_a, of_b) : Products{};
+  if constexpr (std::is_same_v<T, double>)
+    if (sums && are_tiny<T>(products))
+      return multiply_tiny<T>(ctx, products, state.transpose_a, state.transpose_b);
   std::fill(c, c + output.size(), T{0});
-  if (of_a.columns() == 0) return KernelCall::of(ctx).finish(0, output.size());
-  const Products products = products_of(of_a, of_b);
+  if (!sums) return KernelCall::of(ctx).finish(0, output.size());
   const Sizes& s = products.each;
   const T *a = ctx.input(0).data<T>(), *b = ctx.input(1).data<T>();
   Tensor rows_of_b;

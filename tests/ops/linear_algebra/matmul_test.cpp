@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "graph/op.hpp"
+#include "ops/linear_algebra/tiny_products.hpp"
 #include "tests/support/op_cases.hpp"
 #include "tests/support/threads.hpp"
 
@@ -95,6 +96,14 @@ const Table table("MatMul multiplies matrices", [] {
       });
 });
 
+// Odd numbers from -7 to 7, unordered: no product is a zero of either sign.
+Tensor odd_numbers(const Shape& shape, uint32_t salt) {
+  std::vector<int64_t> numbers(static_cast<size_t>(shape.size()));
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = int64_t{(static_cast<uint32_t>(i) + salt) * 2654435761u >> 29} * 2 - 7;
+  return Tensor::of<int64_t>(numbers, shape);
+}
+
 }  // namespace
 
 TEST_CASE("oneDNN's product is the loop's product, for every transpose and batch") {
@@ -123,6 +132,68 @@ TEST_CASE("oneDNN's product is the loop's product, for every transpose and batch
         CAPTURE(transposes);
         CHECK(difference(product(DType::f32), f32(product(DType::f64)), 2e-5).value_or("") == "");
       }
+}
+
+TEST_CASE("products with a tiny dimension are those of the loop of integers, which are exact") {
+  using Sizes = Ints;
+  const std::pair<Sizes, Sizes> batches[] = {{{}, {}},      {{5}, {5}},      {{3}, {}},
+                                             {{}, {3}},     {{2, 1}, {3}},   {{700}, {700}},
+                                             {{4}, {1, 4}}, {{3, 2}, {3, 1}}};
+  int64_t looped = 0;
+  for (const auto& [batch_a, batch_b] : batches)
+    for (const auto& [m, k, n] : {std::array{1, 1, 1},
+                                  {1, 100, 6},
+                                  {6, 100, 1},
+                                  {6, 1, 100},
+                                  {100, 6, 1},
+                                  {1, 6, 37},
+                                  {4, 4, 4},
+                                  {8, 8, 8},
+                                  {2, 3, 5},
+                                  {7, 19, 3},
+                                  {3, 31, 8},
+                                  {8, 12, 3},
+                                  {21, 5, 2},
+                                  {2, 5, 21},
+                                  {1, 28, 33},
+                                  {9, 3, 11},
+                                  {3, 17, 9}})
+      for (int transposes = 0; transposes < 4; ++transposes) {
+        const bool ta = transposes & 1, tb = transposes & 2;
+        Sizes a = batch_a, b = batch_b;
+        a.insert(a.end(), {ta ? k : m, ta ? m : k});
+        b.insert(b.end(), {tb ? n : k, tb ? k : n});
+        // Sums stay below 2^24, so f32 holds each of them.
+        const Tensor x = odd_numbers(Shape(a), 1), y = odd_numbers(Shape(b), 2);
+        const auto product = [&](DType dtype) {
+          Graph graph;
+          return evaluate(matmul(constant(graph, converted(x, dtype)),
+                                 constant(graph, converted(y, dtype)),
+                                 {.transpose_a = ta, .transpose_b = tb}));
+        };
+        CAPTURE(Shape(a));
+        CAPTURE(Shape(b));
+        CAPTURE(transposes);
+        const Tensor expected = converted(product(DType::i64), DType::f64);
+        CHECK(same_bits(converted(product(DType::f32), DType::f64), expected));
+        CHECK(same_bits(product(DType::f64), expected));
+        looped += are_tiny<float>(products_of({Shape(a), ta}, {Shape(b), tb})) ? 1 : 0;
+      }
+  CHECK(looped > 200);
+}
+
+TEST_CASE("small products and those of vectors are for loops, by their sizes alone") {
+  const auto tiny = [](const Shape& a, const Shape& b) {
+    return are_tiny<float>(products_of({a, false}, {b, false}));
+  };
+  CHECK(tiny({256, 6, 100}, {256, 100, 1}));
+  CHECK(tiny({256, 6, 1}, {256, 1, 100}));
+  CHECK(tiny({2, 8, 8}, {2, 8, 8}));
+  CHECK_FALSE(tiny({2, 8, 8}, {2, 8, 9}));
+  CHECK_FALSE(tiny({6, 100}, {100, 1}));  // alone
+  CHECK_FALSE(tiny({256, 1, 1024}, {256, 1024, 1024}));
+  CHECK(are_tiny<double>(products_of({{1024, 100}, false}, {{100, 8}, false})));
+  CHECK_FALSE(are_tiny<double>(products_of({{64, 64}, false}, {{64, 9}, false})));
 }
 
 TEST_CASE("however a large product is cut, it is the loop's product") {
