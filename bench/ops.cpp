@@ -47,6 +47,10 @@ const std::vector<Reason>& reasons() {
       {"Tanh", {}, kFunction},
       {"Sigmoid", {}, kFunction},
       {"Erf", {}, kFunction},
+      {"Dropout",
+       {},
+       "waits for arithmetic: four random words are ten rounds of Philox, each with two "
+       "multiplications to 64 bits"},
       {"Sqrt",
        {"4096", "65536"},
        "waits for the divider: 16 square roots take longer than reading them from a cache"},
@@ -135,6 +139,7 @@ void add_elementwise(std::vector<Case>& all) {
     all.push_back(
         {"BiasAdd", {rows, {256}}, [](const auto& in) { return bias_add(in[0], in[1]); }});
     all.push_back({"Cast", {{n}}, [](const auto& in) { return cast(in[0], DType::f64); }});
+    all.push_back({"Dropout", {{n}}, [](const auto& in) { return dropout(in[0], 0.3); }});
   }
 }
 

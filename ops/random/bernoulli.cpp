@@ -16,7 +16,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 
 template <class T>
 void cpu(KernelContext& ctx) {
-  RandomNumbers random(random_stream(ctx));
+  RandomNumbers random(random_stream(ctx), ctx.input(0).size());
   const T* p = ctx.input(0).data<T>();
   const int64_t n = ctx.input(0).size();
   for (int64_t i = 0; i < n; ++i)

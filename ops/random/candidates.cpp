@@ -70,7 +70,7 @@ constexpr uint64_t kDrawsMax = uint64_t{1} << 30;
 // Fills ids; returns the number of draws. D::at(u), with u in [0, 1), returns a class.
 template <class D>
 uint64_t draw_candidates(KernelContext& ctx, const D& distribution, std::vector<int64_t>& ids) {
-  RandomNumbers random(random_stream(ctx));
+  RandomNumbers random(random_stream(ctx), static_cast<int64_t>(ids.size()));
   if (!ctx.attr<bool>("unique")) {
     for (size_t t = 0; t < ids.size(); ++t) ids[t] = distribution.at(random.unit(t));
     return ids.size();

@@ -50,8 +50,8 @@ double check_row(const KernelContext& ctx, const T* logits, int64_t classes, int
 
 template <class T>
 void cpu(KernelContext& ctx) {
-  RandomNumbers random(random_stream(ctx));
   const Shape shape = drawn_shape_of(ctx, ctx.input(0).shape());
+  RandomNumbers random(random_stream(ctx), shape.size());
   const int64_t rows = shape[0], count = shape[1], classes = ctx.input(0).dim(1);
   const T* x = ctx.input(0).data<T>();
   std::vector<double> greatest;

@@ -7,7 +7,6 @@
 // Bits (ops/random/philox.hpp defines blocks): element i is kept if word i % 4 of block i / 4 is at
 // least rate * 2^32.
 #include <algorithm>
-#include <cstring>
 
 #include "ops/random/random.hpp"
 #include "troupe/ops.hpp"
@@ -39,26 +38,40 @@ std::vector<Output> gradient(const GradientContext& ctx) {
   return gradients;
 }
 
+// Elements from that of word 0 of `block` on; y may be x.
+struct DropoutLoop {
+  template <class T>
+  static void run(const RandomStream* stream, uint64_t block, uint32_t dropped_below, T kept,
+                  const T* x, T* y, int64_t n) {
+    constexpr int64_t kAtOnce = 4 * RandomStream::kBlocks;
+    uint32_t words[kAtOnce];
+    for (; n > 0; n -= kAtOnce, x += kAtOnce, y += kAtOnce, block += RandomStream::kBlocks) {
+      stream->blocks(block, words);
+      const int64_t count = std::min(n, kAtOnce);
+      TROUPE_INDEPENDENT
+      for (int64_t i = 0; i < count; ++i) {  // computes both sides, to avoid branches
+        const T scaled = x[i] / kept;
+        y[i] = words[i] < dropped_below ? T{0} : scaled;
+      }
+    }
+  }
+};
+
 template <class T>
 void cpu(KernelContext& ctx) {
   const RandomStream random = random_stream(ctx);
   const double rate = ctx.attr<double>("rate");
-  const uint64_t dropped_below = static_cast<uint64_t>(rate * 0x1p32);
+  const auto dropped_below = static_cast<uint32_t>(rate * 0x1p32);
   const T kept = static_cast<T>(1 - rate);
   const T* x = ctx.input(0).data<T>();
   const int64_t n = ctx.input(0).size();
   T* y = ctx.output_in_place().template mutable_data<T>();
-  for (int64_t i = 0; i < n; i += 4) {
-    const auto words = random.block(static_cast<uint64_t>(i / 4));
-    T four[4] = {};
-    const size_t bytes = sizeof(T) * static_cast<size_t>(std::min<int64_t>(4, n - i));
-    std::memcpy(four, x + i, bytes);
-    for (size_t j = 0; j < 4; ++j) {  // computes both sides, to avoid branches
-      const T scaled = four[j] / kept;
-      four[j] = words[j] < dropped_below ? T{0} : scaled;
-    }
-    std::memcpy(y + i, four, bytes);
-  }
+  constexpr int64_t kJob = 1 << 16;  // some 30 us
+  ctx.parallel((n + kJob - 1) / kJob, [&](int64_t job) {
+    const int64_t first = job * kJob;
+    in_isa<DropoutLoop>(&random, static_cast<uint64_t>(first / 4), dropped_below, kept, x + first,
+                        y + first, std::min(kJob, n - first));
+  });
 }
 
 }  // namespace

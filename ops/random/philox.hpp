@@ -12,14 +12,21 @@ namespace troupe {
 using PhiloxCounter = std::array<uint32_t, 4>;
 using PhiloxKey = std::array<uint32_t, 2>;
 
-// Four random words. Constants and known answers: Random123, philox.h and kat_vectors.
+// Constants and known answers: Random123, philox.h and kat_vectors.
+inline PhiloxCounter philox_round(PhiloxCounter counter, PhiloxKey key) {
+  const uint64_t a = uint64_t{0xD2511F53} * counter[0];
+  const uint64_t b = uint64_t{0xCD9E8D57} * counter[2];
+  return {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
+          static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
+}
+inline PhiloxKey next_philox_key(PhiloxKey key) {
+  return {key[0] + 0x9E3779B9u, key[1] + 0xBB67AE85u};
+}
+// Four random words.
 inline PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t{0xD2511F53} * counter[0];
-    const uint64_t b = uint64_t{0xCD9E8D57} * counter[2];
-    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
-               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
-    key = {key[0] + 0x9E3779B9u, key[1] + 0xBB67AE85u};
+    counter = philox_round(counter, key);
+    key = next_philox_key(key);
   }
   return counter;
 }
@@ -59,13 +66,36 @@ class RandomStream {
     return uint64_t{words[1]} << 32 | words[0];
   }
 
-  std::array<uint32_t, 4> block(uint64_t b) const {
-    return philox({static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32) | replica_ << 16,
-                   static_cast<uint32_t>(step_), static_cast<uint32_t>(step_ >> 32)},
-                  {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)});
+  std::array<uint32_t, 4> block(uint64_t b) const { return philox(counter(b), key()); }
+
+  static constexpr int kBlocks = 64;
+  // The words of blocks b to b + kBlocks - 1, computed in the lanes of vectors: for a loop of
+  // in_isa() (devices/threads/isa.hpp).
+  void blocks(uint64_t b, uint32_t (&words)[4 * kBlocks]) const {
+    uint32_t c[4][kBlocks];
+    for (int i = 0; i < kBlocks; ++i) {
+      const PhiloxCounter one = counter(b + static_cast<uint64_t>(i));
+      c[0][i] = one[0], c[1][i] = one[1], c[2][i] = one[2], c[3][i] = one[3];
+    }
+    PhiloxKey k = key();
+    for (int round = 0; round < 10; ++round) {
+      for (int i = 0; i < kBlocks; ++i) {
+        const PhiloxCounter one = philox_round({c[0][i], c[1][i], c[2][i], c[3][i]}, k);
+        c[0][i] = one[0], c[1][i] = one[1], c[2][i] = one[2], c[3][i] = one[3];
+      }
+      k = next_philox_key(k);
+    }
+    for (int i = 0; i < kBlocks; ++i)
+      for (int j = 0; j < 4; ++j) words[4 * i + j] = c[j][i];
   }
 
  private:
+  PhiloxCounter counter(uint64_t b) const {
+    return {static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32) | replica_ << 16,
+            static_cast<uint32_t>(step_), static_cast<uint32_t>(step_ >> 32)};
+  }
+  PhiloxKey key() const { return {static_cast<uint32_t>(key_), static_cast<uint32_t>(key_ >> 32)}; }
+
   uint64_t key_;
   uint64_t step_;
   uint32_t replica_;

@@ -3,6 +3,10 @@
 // inputs. Also the common parts of the ops without other inputs, which draw a whole tensor.
 #pragma once
 
+#include <algorithm>
+#include <array>
+
+#include "devices/threads/isa.hpp"
 #include "ops/support/node.hpp"
 #include "ops/random/philox.hpp"
 #include "troupe/ops/control_flow.hpp"
@@ -96,14 +100,24 @@ inline RandomStream random_stream(const KernelContext& ctx) {
   return stream;
 }
 
+struct BlocksLoop {
+  static void run(const RandomStream* stream, uint64_t block,
+                  uint32_t (*words)[4 * RandomStream::kBlocks]) {
+    stream->blocks(block, *words);
+  }
+};
+
 // The numbers of a stream, two from each block. Number i consists of words 2 * (i % 2) (low) and 2
 // * (i % 2) + 1 (high) of block i / 2.
 class RandomNumbers {
  public:
-  explicit RandomNumbers(const RandomStream& random) : random_(random) {}
+  // For about `count` numbers beside each other.
+  RandomNumbers(const RandomStream& random, int64_t count)
+      : random_(random), shift_(count > 8 ? kShift : 1) {}
   uint64_t bits(uint64_t i) {
-    if (i / 2 != block_) words_ = random_.block(block_ = i / 2);
-    return i % 2 ? uint64_t{words_[3]} << 32 | words_[2] : uint64_t{words_[1]} << 32 | words_[0];
+    if (i >> shift_ != drawn_) draw(i >> shift_);
+    const uint64_t at = i & ((uint64_t{1} << shift_) - 1);
+    return uint64_t{words_[2 * at + 1]} << 32 | words_[2 * at];
   }
   // In [0, 1), from the 53 upper bits.
   double unit(uint64_t i) { return static_cast<double>(bits(i) >> 11) * 0x1p-53; }
@@ -113,9 +127,21 @@ class RandomNumbers {
   }
 
  private:
+  static constexpr int kShift = 7;  // numbers of a group of blocks, as a power of two
+  static_assert(2 * RandomStream::kBlocks == 1 << kShift);
+
+  void draw(uint64_t group) {
+    drawn_ = group;
+    if (shift_ == kShift)
+      in_isa<BlocksLoop>(&random_, group * RandomStream::kBlocks, &words_);
+    else
+      std::copy_n(random_.block(group).begin(), 4, words_);
+  }
+
   RandomStream random_;
-  uint64_t block_ = ~uint64_t{0};
-  std::array<uint32_t, 4> words_ = {};
+  const int shift_;
+  uint64_t drawn_ = ~uint64_t{0};  // the numbers i with i >> shift_ == drawn_ are in words_
+  uint32_t words_[4 * RandomStream::kBlocks];
 };
 
 }  // namespace troupe

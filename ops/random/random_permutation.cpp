@@ -20,7 +20,7 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
 }
 
 void cpu(KernelContext& ctx) {
-  RandomNumbers random(random_stream(ctx));
+  RandomNumbers random(random_stream(ctx), ctx.output().size());
   Tensor& output = ctx.output();
   const int64_t n = output.size();
   int64_t* y = output.mutable_data<int64_t>();

@@ -36,33 +36,45 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   return {shape};
 }
 
-template <class T>
-T scaled(T u, T low, T high) {
-  const T y = low + u * (high - low);
-  return y < high ? y : std::nextafter(high, low);
+inline float unit(const uint32_t* words, int64_t i, float) { return unit_float(words[i]); }
+inline double unit(const uint32_t* words, int64_t i, double) {
+  return unit_double(words[2 * i], words[2 * i + 1]);
 }
 
-void draw(const RandomStream& random, float low, float high, float* y, int64_t n) {
-  for (int64_t i = 0; i < n; i += 4) {
-    const auto words = random.block(static_cast<uint64_t>(i / 4));
-    for (int64_t j = 0; j < std::min<int64_t>(4, n - i); ++j)
-      y[i + j] = scaled(unit_float(words[static_cast<size_t>(j)]), low, high);
+// Elements from that of word 0 of `block` on. `last`: the largest number below `high`.
+struct UniformLoop {
+  template <class T>
+  static void run(const RandomStream* stream, uint64_t block, T low, T high, T last, T* y,
+                  int64_t n) {
+    constexpr int kWords = 4 * RandomStream::kBlocks;
+    constexpr int64_t kAtOnce = kWords / (sizeof(T) / 4);
+    uint32_t words[kWords];
+    const T range = high - low;
+    for (; n > 0; n -= kAtOnce, y += kAtOnce, block += RandomStream::kBlocks) {
+      stream->blocks(block, words);
+      const int64_t count = std::min(n, kAtOnce);
+      TROUPE_INDEPENDENT
+      for (int64_t i = 0; i < count; ++i) {
+        const T number = low + unit(words, i, T{}) * range;
+        y[i] = number < high ? number : last;
+      }
+    }
   }
-}
-
-void draw(const RandomStream& random, double low, double high, double* y, int64_t n) {
-  for (int64_t i = 0; i < n; i += 2) {
-    const auto words = random.block(static_cast<uint64_t>(i / 2));
-    y[i] = scaled(unit_double(words[0], words[1]), low, high);
-    if (i + 1 < n) y[i + 1] = scaled(unit_double(words[2], words[3]), low, high);
-  }
-}
+};
 
 template <class T>
 void cpu(KernelContext& ctx) {
-  Tensor& y = ctx.output();
-  draw(random_stream(ctx), static_cast<T>(ctx.attr<double>("low")),
-       static_cast<T>(ctx.attr<double>("high")), y.mutable_data<T>(), y.size());
+  const RandomStream random = random_stream(ctx);
+  const T low = static_cast<T>(ctx.attr<double>("low")),
+          high = static_cast<T>(ctx.attr<double>("high"));
+  T* y = ctx.output().mutable_data<T>();
+  const int64_t n = ctx.output().size();
+  constexpr int64_t kJob = 1 << 16, kInBlock = 16 / sizeof(T);
+  ctx.parallel((n + kJob - 1) / kJob, [&](int64_t job) {
+    const int64_t first = job * kJob;
+    in_isa<UniformLoop>(&random, static_cast<uint64_t>(first / kInBlock), low, high,
+                        std::nextafter(high, low), y + first, std::min(kJob, n - first));
+  });
 }
 
 template <class T>
@@ -84,7 +96,7 @@ std::vector<Shape> infer_integers(const InferContext& ctx) {
 
 template <class T>
 void draw_integers(KernelContext& ctx) {
-  RandomNumbers random(random_stream(ctx));
+  RandomNumbers random(random_stream(ctx), ctx.output().size());
   const uint64_t low = static_cast<uint64_t>(ctx.attr<int64_t>("low"));
   const uint64_t range = static_cast<uint64_t>(ctx.attr<int64_t>("high")) - low;
   Tensor& output = ctx.output();

@@ -1,4 +1,5 @@
 // Dropout: its mask, its scale, and the same mask in the gradient.
+#include "ops/random/philox.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -51,6 +52,34 @@ TEST_CASE("the gradient of dropout has the mask of its own node, in every step a
   }
   CHECK_FALSE(
       same_bits(evaluate(y, {{x, ones}}, {.step = 1}), evaluate(y, {{x, ones}}, {.step = 2})));
+}
+
+TEST_CASE("a long tensor has the mask of its recipe, in each of its jobs and at its end") {
+  constexpr int64_t kCount = 2 * 65536 + 259;
+  const RandomStream stream(3, "mask", 4, 0);
+  const auto wanted = static_cast<uint64_t>(0.3 * 0x1p32);
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Graph graph;
+    const Output x = constant(graph, converted(iota({kCount}, 1), dtype));
+    const Output y =
+        graph.add({.op = "Dropout",
+                   .inputs = {x},
+                   .attrs = {{"rate", 0.3}, {"seed", int64_t{3}}, {"key", std::string("mask")}}},
+                  Origin::here());
+    const Tensor got = converted(evaluate(y, {}, {.step = 4}), DType::f64);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < kCount; ++i) {
+      const bool kept =
+          stream.block(static_cast<uint64_t>(i / 4))[static_cast<size_t>(i % 4)] >= wanted;
+      const double number = static_cast<double>(i + 1);
+      const double expected = !kept ? 0
+                              : dtype == DType::f32
+                                  ? static_cast<float>(number) / static_cast<float>(0.7)
+                                  : number / 0.7;
+      wrong += got.values<double>()[static_cast<size_t>(i)] != expected;
+    }
+    CHECK(wrong == 0);
+  }
 }
 
 TEST_CASE("dropout drops about the part that was asked for") {

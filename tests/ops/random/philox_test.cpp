@@ -1,7 +1,7 @@
 // Philox against the published known answers, and the streams that nodes draw from it.
 #include <set>
 
-#include "ops/random/philox.hpp"
+#include "ops/random/random.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -35,6 +35,31 @@ TEST_CASE("a stream depends on seed, name, step and replica, and on nothing else
   CHECK(RandomStream(7, "w", 3, 2).block(6) != block);
   CHECK(RandomStream(7, "w", 3, 2).block(5 + (uint64_t{1} << 32)) != block);
   CHECK(RandomStream(7, "w", -1, 2).block(5) == RandomStream(7, "w", 0, 2).block(5));
+}
+
+TEST_CASE("many blocks at a time are the blocks one by one, also where the low word wraps around") {
+  const RandomStream stream(7, "w", (int64_t{1} << 40) + 3, 2);
+  constexpr auto kBlocks = static_cast<uint64_t>(RandomStream::kBlocks);
+  for (const uint64_t first : {uint64_t{0}, uint64_t{64}, (uint64_t{1} << 32) - 10}) {
+    uint32_t words[4 * kBlocks];
+    in_isa<BlocksLoop>(&stream, first, &words);
+    for (uint64_t b = 0; b < kBlocks; ++b) {
+      const Words one = stream.block(first + b);
+      CHECK(std::equal(one.begin(), one.end(), words + 4 * b));
+    }
+  }
+}
+
+TEST_CASE("a number of a stream does not depend on how many are drawn, nor on their order") {
+  const RandomStream stream(7, "w", 3, 2);
+  RandomNumbers few(stream, 1), many(stream, 1000), back(stream, 1000);
+  for (uint64_t i = 0; i < 300; ++i) {
+    const Words block = stream.block(i / 2);
+    const uint64_t expected = uint64_t{block[i % 2 * 2 + 1]} << 32 | block[i % 2 * 2];
+    CHECK(few.bits(i) == expected);
+    CHECK(many.bits(i) == expected);
+  }
+  for (uint64_t i = 300; i-- > 0;) CHECK(back.bits(i) == many.bits(i));
 }
 
 // Computed independently, from the recipe in ops/random/philox.hpp.

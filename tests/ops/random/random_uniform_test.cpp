@@ -1,4 +1,5 @@
 // RandomUniform: its bits, its range, its distribution.
+#include "ops/random/philox.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -93,6 +94,30 @@ TEST_CASE("uniform numbers fill their range evenly and stay below its end") {
   // Means of 10^5 draws: their standard deviations are 0.0018 and 0.00094.
   CHECK(std::abs(sum / 1e5) < 0.008);
   CHECK(std::abs(squares / 1e5 - 1.0 / 3) < 0.004);
+}
+
+TEST_CASE("a long tensor has the numbers of its recipe, in each of its jobs and at its end") {
+  constexpr int64_t kCount = 2 * 65536 + 259;
+  const RandomStream stream(7, "u", 0, 0);
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    Graph graph;
+    const Output y =
+        graph.add({.op = "RandomUniform", .attrs = attrs({kCount}, dtype, -1, 3)}, Origin::here());
+    const Tensor got = evaluate(y);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < kCount; ++i) {
+      const auto at = static_cast<size_t>(i);
+      if (dtype == DType::f32) {
+        const uint32_t word = stream.block(at / 4)[at % 4];
+        wrong += got.values<float>()[at] != -1 + unit_float(word) * 4;
+      } else {
+        const auto words = stream.block(at / 2);
+        const double unit = unit_double(words[at % 2 * 2], words[at % 2 * 2 + 1]);
+        wrong += got.values<double>()[at] != -1 + unit * 4;
+      }
+    }
+    CHECK(wrong == 0);
+  }
 }
 
 }  // namespace troupe
