@@ -2,10 +2,10 @@
 // them (Jean et al. 2015; Mnih and Teh 2012).
 //   true_ids: any shape, i32 or i64, each in [0, classes)
 //   ids: [count], i64   true_expected: the shape of true_ids   expected: [count]
-// Draw t uses number t of the stream (RandomNumbers of ops/random/random.hpp). If `unique`, a class
-// that was drawn before is rejected and drawn again, and the expected count of a class of
-// probability p is 1 - (1 - p)^draws, where draws includes the rejected ones; otherwise it is p *
-// count.
+// Draw t uses number t of the stream (RandomNumbers of ops/random/random.hpp), or its 53 upper bits
+// as u in [0, 1). If `unique`, a class that was drawn before is rejected and drawn again, and the
+// expected count of a class of probability p is 1 - (1 - p)^draws, where draws includes the
+// rejected ones; otherwise it is p * count.
 //
 // LogUniformCandidates: candidates for a sampled loss, from classes numbered by decreasing
 // frequency (Zipf): P(class k) = log((k + 2) / (k + 1)) / log(classes + 1).
@@ -15,11 +15,15 @@
 // UnigramCandidates: candidates for a sampled loss, drawn by the frequency of each class: P(class
 // k) = weights[k]^distortion / (the sum of these).
 //   weights: [classes], f32 or f64, not negative   the expected counts have their dtype
-// Class k is drawn if it is the first class at which the sum of classes 0 to k, added up in f64,
-// exceeds u times the whole sum.
+// Draw t is one look into an alias table (Walker 1977; Vose 1991) of as many columns as classes:
+// the upper half of bits * classes is a column; its class is drawn if the lower half is below the
+// column's threshold, otherwise the other class of the column. The table is made once for the
+// weights, and again when they change. Probabilities are exact to some 2^-53 of a column.
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
+#include <cstring>
+#include <memory>
+#include <mutex>
 
 #include "ops/random/random.hpp"
 #include "ops/support/indices.hpp"
@@ -67,23 +71,46 @@ void check_candidate_count(const KernelContext& ctx, int64_t classes_to_draw) {
 // unlikely.
 constexpr uint64_t kDrawsMax = uint64_t{1} << 30;
 
-// Fills ids; returns the number of draws. D::at(u), with u in [0, 1), returns a class.
+// Classes that were drawn: a hash table, at most half full, with multiplicative hashing and linear
+// probing (Knuth, volume 3, 6.4).
+class DrawnClasses {
+ public:
+  explicit DrawnClasses(size_t most) {
+    size_t size = 2;
+    for (; size < 2 * most; size *= 2) --shift_;
+    places_.assign(size, -1);
+  }
+  // False if it was there already.
+  bool insert(int64_t id) {
+    size_t at = static_cast<uint64_t>(id) * 0x9E3779B97F4A7C15u >> shift_;
+    for (; places_[at] >= 0; at = (at + 1) & (places_.size() - 1))
+      if (places_[at] == id) return false;
+    places_[at] = id;
+    return true;
+  }
+
+ private:
+  int shift_ = 63;
+  std::vector<int64_t> places_;
+};
+
+// Fills ids; returns the number of draws. D::at(bits), with 64 random bits, returns a class.
 template <class D>
 uint64_t draw_candidates(KernelContext& ctx, const D& distribution, std::vector<int64_t>& ids) {
   RandomNumbers random(random_stream(ctx), static_cast<int64_t>(ids.size()));
   if (!ctx.attr<bool>("unique")) {
-    for (size_t t = 0; t < ids.size(); ++t) ids[t] = distribution.at(random.unit(t));
+    for (size_t t = 0; t < ids.size(); ++t) ids[t] = distribution.at(random.bits(t));
     return ids.size();
   }
-  std::unordered_set<int64_t> seen;
+  DrawnClasses seen(ids.size());
   uint64_t draws = 0;
-  for (int64_t& id : ids) {
+  for (size_t i = 0; i < ids.size(); ++i) {
     do {
       if (draws == kDrawsMax)
-        throw ctx.error("found only ", seen.size(), " different classes in ", draws,
+        throw ctx.error("found only ", i, " different classes in ", draws,
                         " draws; ask for fewer, or not for unique ones");
-      id = distribution.at(random.unit(draws++));
-    } while (!seen.insert(id).second);
+      ids[i] = distribution.at(random.bits(draws++));
+    } while (!seen.insert(ids[i]));
   }
   return draws;
 }
@@ -141,7 +168,8 @@ std::vector<Shape> infer_log_uniform(const InferContext& ctx) {
 struct LogUniform {
   explicit LogUniform(int64_t classes)
       : classes(classes), log_range(std::log(static_cast<double>(classes) + 1)) {}
-  int64_t at(double u) const {
+  int64_t at(uint64_t bits) const {
+    const double u = static_cast<double>(bits >> 11) * 0x1p-53;
     const auto k = static_cast<int64_t>(std::exp(u * log_range)) - 1;
     return std::clamp<int64_t>(k, 0, classes - 1);
   }
@@ -174,10 +202,13 @@ std::vector<Shape> infer_unigram(const InferContext& ctx) {
   return candidate_shapes(ctx, ctx.input(0));
 }
 
+// The alias table of some weights.
 class Unigram {
  public:
   template <class T>
-  Unigram(const KernelContext& ctx, const T* weights, int64_t classes) {
+  Unigram(const KernelContext& ctx, const T* weights, int64_t classes)
+      : weights_(reinterpret_cast<const char*>(weights),
+                 reinterpret_cast<const char*>(weights + classes)) {
     const double distortion = ctx.attr<double>("distortion");
     double sum = 0;
     for (int64_t k = 0; k < classes; ++k) {
@@ -187,35 +218,108 @@ class Unigram {
       // A class of weight 0 is never drawn, for any distortion.
       const double part =
           weights[k] > 0 ? std::pow(static_cast<double>(weights[k]), distortion) : 0;
-      if (part > 0) last_ = k;
       drawn_ += part > 0;
-      parts_.push_back(part);
-      sums_.push_back(sum += part);
+      probabilities_.push_back(part);
+      sum += part;
     }
     if (!std::isfinite(sum))
       throw ctx.error("the weights, to the power of ", distortion, ", add up to ", sum,
                       "; scale them down");
+    fill_columns(sum);
+    for (double& p : probabilities_) p /= sum;
+  }
+  // True if it is the table of these weights.
+  template <class T>
+  bool is_of(const T* weights, int64_t classes) const {
+    const size_t bytes = static_cast<size_t>(classes) * sizeof(T);
+    return bytes == weights_.size() && std::memcmp(weights, weights_.data(), bytes) == 0;
   }
   int64_t classes_to_draw() const { return drawn_; }
-  int64_t at(double u) const {
-    const auto it = std::upper_bound(sums_.begin(), sums_.end(), u * sums_.back());
-    return std::min<int64_t>(it - sums_.begin(), last_);  // rounding may bring u up to 1
+  int64_t at(uint64_t bits) const {
+    const auto product = static_cast<unsigned __int128>(bits) * columns_.size();
+    const auto column = static_cast<uint64_t>(product >> 64);
+    const Column& c = columns_[column];
+    return static_cast<uint64_t>(product) < c.threshold ? static_cast<int64_t>(column) : c.other;
   }
-  double probability(int64_t k) const { return parts_[static_cast<size_t>(k)] / sums_.back(); }
+  double probability(int64_t k) const { return probabilities_[static_cast<size_t>(k)]; }
 
  private:
-  std::vector<double> parts_;  // weights of the classes, distorted
-  std::vector<double> sums_;   // sums over classes 0 to k
-  int64_t drawn_ = 0;          // number of classes with a part above 0
-  int64_t last_ = 0;           // the last such class
+  struct Column {
+    uint64_t threshold = 0;
+    int64_t other = 0;
+  };
+
+  // A column is filled up by a class that has more than its own: the last of those in class order,
+  // and with it the last that has less (Vose 1991).
+  void fill_columns(double sum) {
+    const auto classes = static_cast<int64_t>(probabilities_.size());
+    columns_.resize(probabilities_.size());
+    std::vector<double> parts;  // of a column's height
+    std::vector<int64_t> less, more;
+    for (int64_t k = 0; k < classes; ++k) {
+      parts.push_back(probabilities_[static_cast<size_t>(k)] * static_cast<double>(classes) / sum);
+      (parts.back() < 1 ? less : more).push_back(k);
+    }
+    while (!less.empty() && !more.empty()) {
+      const int64_t low = less.back(), high = more.back();
+      less.pop_back();
+      double &of_low = parts[static_cast<size_t>(low)], &of_high = parts[static_cast<size_t>(high)];
+      columns_[static_cast<size_t>(low)] = {static_cast<uint64_t>(of_low * 0x1p64), high};
+      of_high = of_high + of_low - 1;
+      if (of_high < 1) {
+        more.pop_back();
+        less.push_back(high);
+      }
+    }
+    // What is left is full but for rounding; a class of weight 0 is not, and must not be drawn.
+    const auto greatest = std::max_element(probabilities_.begin(), probabilities_.end());
+    for (const auto* left : {&less, &more})
+      for (const int64_t k : *left)
+        columns_[static_cast<size_t>(k)] = probabilities_[static_cast<size_t>(k)] > 0
+                                               ? Column{~uint64_t{0}, k}
+                                               : Column{0, greatest - probabilities_.begin()};
+  }
+
+  const std::string weights_;  // their bytes
+  std::vector<double> probabilities_;
+  std::vector<Column> columns_;
+  int64_t drawn_ = 0;  // number of classes with a part above 0
 };
+
+// The newest table of a node.
+class UnigramState final : public KernelState {
+ public:
+  template <class T>
+  std::shared_ptr<const Unigram> of(const KernelContext& ctx, const Tensor& weights) const {
+    const T* const at = weights.data<T>();
+    {
+      const std::lock_guard lock(mutex_);
+      if (table_ && table_->is_of(at, weights.size())) return table_;
+    }
+    auto made = std::make_shared<const Unigram>(ctx, at, weights.size());
+    const std::lock_guard lock(mutex_);
+    return table_ = std::move(made);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Unigram> table_;
+};
+
+std::unique_ptr<KernelState> prepare_unigram(const Node&) {
+  return std::make_unique<UnigramState>();
+}
 
 template <class T>
 void run_unigram(KernelContext& ctx) {
-  const int64_t classes = ctx.input(1).size();
-  const Unigram distribution(ctx, ctx.input(1).data<T>(), classes);
-  check_candidate_count(ctx, distribution.classes_to_draw());
-  run_candidates<T>(ctx, ctx.input(0), classes, distribution);
+  const auto table = ctx.state<UnigramState>().of<T>(ctx, ctx.input(1));
+  check_candidate_count(ctx, table->classes_to_draw());
+  run_candidates<T>(ctx, ctx.input(0), ctx.input(1).size(), *table);
+}
+
+template <class T>
+Kernel unigram_kernel() {
+  return {.dtype = dtype_of<T>, .run = run_unigram<T>, .prepare = prepare_unigram};
 }
 
 }  // namespace
@@ -251,7 +355,7 @@ Op unigram_candidates_op() {
           .infer_dtypes = infer_unigram_dtypes,
           .infer_shapes = infer_unigram,
           .no_gradient = "what is drawn is a number of a class",
-          .kernels = float_kernels(run_unigram<float>, run_unigram<double>),
+          .kernels = {unigram_kernel<float>(), unigram_kernel<double>()},
           .dispatch = 1,
           .stateful = true};
 }

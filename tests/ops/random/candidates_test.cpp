@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "graph/op.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
@@ -75,6 +76,10 @@ const Table unigram_table("UnigramCandidates draws the classes its recipe says",
              vector({2.7746283770818874, 1.39556419051587, 2.7746283770818874, 2.7746283770818874,
                      2.7746283770818874})},
             unigram(5, false, 0.75)),
+       Case("twelve draws for six classes", {i64(vector({1, 5})), vector({4, 0, 1, 3, 2, 6})},
+            {i64(vector({4, 5, 4, 3, 3, 0, 0, 3, 2, 3, 0, 2})), vector({0, 4.5}),
+             vector({1.5, 4.5, 1.5, 2.25, 2.25, 3.0, 3.0, 2.25, 0.75, 2.25, 3.0, 0.75})},
+            unigram(12, false)),
        Case("the only class", {i64(vector({0})), vector({3})},
             {i64(vector({0})), vector({1}), vector({1})}, unigram(1, true)),
        Case("no candidates of no classes", {zeros({0}, DType::i64), zeros({0})},
@@ -116,6 +121,45 @@ TEST_CASE("candidates that may repeat come as often as expected") {
       CHECK(std::abs(static_cast<double>(got[0].values<int64_t>()[k]) - expected) <=
             4 * std::sqrt(expected));
     }
+  }
+}
+
+TEST_CASE("the table of a node is that of its weights, in each step") {
+  Graph graph;
+  const Output weights = placeholder(graph, DType::f64, {-1});
+  const Output labels = placeholder(graph, DType::i64, {1});
+  const Candidates c = unigram_candidates(labels, weights, 200, {.unique = false, .seed = 42});
+  const Node& node = graph.node(c.ids.node);
+  const NodeView view = NodeView::make(node, *find_kernel(node, DeviceKind::cpu));
+  HeapMemory memory;
+  const auto draw = [&](const Tensor& of) {
+    return run_kernel(view, {i64(vector({0})), of}, memory, {});
+  };
+  const Tensor many = vector({1, 2, 3, 4}), one = vector({0, 0, 0, 1}), longer = iota({9}, 1);
+  const auto first = draw(many), second = draw(one), third = draw(longer);
+  CHECK(second[1].item<double>() == 0);
+  CHECK(third[1].item<double>() == 200 * (1. / 45));
+  for (const int64_t id : second[0].values<int64_t>()) CHECK(id == 3);
+  CHECK(same_bits(draw(many)[0], first[0]));
+  CHECK(same_bits(draw(converted(many, DType::f64))[0], first[0]));  // equal, elsewhere in memory
+  CHECK_THROWS_WITH_AS(draw(vector({1, -1})), doctest::Contains("got -1 (number 1 of 2)"), Error);
+  CHECK(same_bits(draw(longer)[0], third[0]));
+}
+
+TEST_CASE("a class without weight is never drawn, and unequal ones as often as expected") {
+  std::vector<double> list;
+  for (int k = 0; k < 1000; ++k) list.push_back(k % 3 == 0 ? 0 : 1000.0 / (k * k));
+  Graph graph;
+  const Output all = constant(graph, i64(iota({1000})));
+  const Candidates c = unigram_candidates(all, constant(graph, Tensor::of<double>(list, {1000})),
+                                          100000, {.unique = false, .seed = 1});
+  const auto got = evaluate(graph, {bincount(c.ids, 1000), c.true_expected});
+  for (size_t k = 0; k < 1000; ++k) {
+    const double expected = got[1].values<double>()[k];
+    const auto count = static_cast<double>(got[0].values<int64_t>()[k]);
+    CAPTURE(k);
+    if (k % 3 == 0) CHECK(count == 0);
+    CHECK(std::abs(count - expected) <= 5 * std::sqrt(expected) + 3);
   }
 }
 
