@@ -1,7 +1,10 @@
-// The functions of Lines: a buffer that begins with the line that is not complete yet.
+// The functions of Lines, whose buffer begins with the line that is not complete yet, and
+// read_lines() of troupe/data.hpp.
 #include "data/lines.hpp"
 
 #include <utility>
+
+#include "troupe/data.hpp"
 
 namespace troupe {
 namespace {
@@ -49,6 +52,14 @@ void Lines::check_length(size_t bytes) const {
   if (bytes > line_bytes_max_)
     throw Error(Errc::bad_data, path(), ": line ", number_ + 1, " is longer than ", line_bytes_max_,
                 " bytes");
+}
+
+std::vector<std::string> read_lines(const std::string& path, int64_t bytes_max) {
+  Lines lines(path, bytes_max);
+  std::vector<std::string> out;
+  for (std::string_view line; lines.next(line);) out.emplace_back(line);
+  if (out.empty()) throw Error(Errc::bad_data, path, " is empty; it should hold lines of text");
+  return out;
 }
 
 }  // namespace troupe

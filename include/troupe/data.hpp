@@ -49,6 +49,9 @@ struct TrainTest {
 // labels i64 in [0, 10).
 TrainTest load_mnist(const std::string& dir);
 
+// The lines of a text, without their ends, LF or CRLF. Refuses an empty file.
+std::vector<std::string> read_lines(const std::string& path, int64_t bytes_max = kDataBytesMax);
+
 struct Batch {
   Tensor features;               // [b, ...]
   Tensor labels;                 // [b]
