@@ -1,54 +1,41 @@
-// train_digits: trains a convolutional network on handwritten digits with two towers and parameter
-// shards, first with the synchronous, then with the asynchronous aggregation rule; the same graph
-// both times.
+// train_digits: a convolutional network on handwritten digits, synchronously and asynchronously.
 //
-// On a cluster (--spec, or TROUPE_CLUSTER as set by `actor-node up`) the towers run on the workers
-// and parameters live on the ps tasks; without one, everything runs in this process, with the same
-// bits in the synchronous half.
+// Two towers and parameter shards train it, with the synchronous, then with the asynchronous
+// aggregation rule; the same graph both times. On a cluster (--spec, or TROUPE_CLUSTER as set by
+// `actor-node up`) the towers run on the workers and parameters live on the ps tasks; without one,
+// everything runs in this process, with the same bits in the synchronous half.
 #include <signal.h>
-#include <unistd.h>
 
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <utility>
+#include <vector>
 
-#include "apps/console_log.hpp"
-#include "apps/flags.hpp"
-#include "apps/folder_claim.hpp"
-#include "apps/plugins.hpp"
+#include "apps/program/program.hpp"
 #include "apps/train_digits/network.hpp"
 #include "apps/train_digits/report.hpp"
-#include "troupe/cluster.hpp"
-#include "troupe/custom_op.hpp"
 
 using namespace troupe;
 
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr int kTasksMax = 1024;                          // a mesh has no more members
 constexpr int64_t kValidations = 12, kCheckpoints = 10;  // in one training
 
-struct Options {
-  std::optional<std::string> data, spec, cluster, kill, trace;
-  std::string digits = "data/digits.csv.gz", compute = "f32", out = "out/demo";
+struct Options : ProgramOptions {
+  std::optional<std::string> kill, trace;
+  std::string digits = "data/digits.csv.gz", compute = "f32";
   std::optional<int64_t> steps, channels, hidden;
   std::optional<double> dropout, learning_rate;
   int64_t validation = 0;
-  int wait = 60;
-  std::vector<std::string> plugins;
-  bool verify = false, resume = false;
-  std::string log_format = "text", log_level = "warn";
+  bool verify = false;
 };
 
 void add_options(Flags& flags, Options& to) {
-  flags.add("data", &to.data,
-            "folder with MNIST's four IDX files, plain or .gz, to train on instead");
   flags.add("digits", &to.digits, "the digits, CSV, plain or .gz");
   flags.add("steps", &to.steps, "steps per tower and rule");
   flags.add("channels", &to.channels, "of the first convolution; the second has twice");
@@ -58,20 +45,14 @@ void add_options(Flags& flags, Options& to) {
   flags.add("compute", &to.compute, "dtype of products: f32, or mixed precision with bf16 or f16");
   flags.add("validation", &to.validation,
             "training images to hold out, whose accuracy is shown while training");
-  flags.add("spec", &to.spec, "file that says where the nodes of a cluster listen, to train there");
-  flags.add("cluster", &to.cluster, "name of that cluster (default: troupe)");
-  flags.add("wait", &to.wait, "seconds until its nodes must be there");
-  flags.add("plugin", &to.plugins,
-            "shared library with ops that the cluster has, too; may be given again");
   flags.add("kill", &to.kill, "worker or ps: kill -9 that process half way, in each half");
   flags.add("verify", &to.verify, "compare the synchronous weights with a run in one process");
-  flags.add("resume", &to.resume, "go on from the newest checkpoints in --out");
-  flags.add("out", &to.out, "folder for checkpoints, trace and graph");
   flags.add("trace", &to.trace,
             "file for the trace of a step of each tower, which troupe trace reads (default: "
             "trace.json in --out)");
-  flags.add("log-format", &to.log_format, "text or json");
-  flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
+  add_common_flags(flags, to,
+                   {.data = "folder with MNIST's four IDX files, plain or .gz, to train on instead",
+                    .resume = "go on from the newest checkpoints in --out"});
 }
 
 // kill -9 of the process of "worker" or "ps" task 0, found by the file its supervisor keeps.
@@ -83,104 +64,6 @@ void kill_node(const std::string& job) {
   if (pid <= 1) throw Error(Errc::io, "no pid file for /job:", job, "/task:0 in ", directory);
   std::printf("demo: kill -9 %d, which is /job:%s/task:0\n", pid, job.c_str());
   ::kill(pid, SIGKILL);
-}
-
-// For the handler: what comes after the signal's name.
-char stopped_text[4600];
-bool stdout_is_terminal = false;
-
-// A last line, and then what the signal would have done without us.
-void on_stop(int number) {
-  static volatile sig_atomic_t said = 0;
-  if (!said) {
-    said = 1;
-    const char* const name = number == SIGINT   ? "\nstopped by SIGINT"
-                             : number == SIGHUP ? "\nstopped by SIGHUP"
-                                                : "\nstopped by SIGTERM";
-    const int skipped = stdout_is_terminal ? 0 : 1;  // only there a line may have been begun
-    [[maybe_unused]] ssize_t n = write(1, name + skipped, std::strlen(name + skipped));
-    n = write(1, stopped_text, std::strlen(stopped_text));
-  }
-  signal(number, SIG_DFL);
-  ::kill(getpid(), number);
-}
-
-void say_when_stopped(const std::filesystem::path& out) {
-  stdout_is_terminal = isatty(1) == 1;
-  std::snprintf(
-      stopped_text, sizeof stopped_text,
-      "; checkpoints, if there are any yet, are in %s; go on with the same command and --resume\n",
-      out.c_str());
-  struct sigaction action = {};
-  action.sa_handler = on_stop;
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before = {};
-    sigaction(number, nullptr, &before);
-    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
-  }
-}
-
-// Where the cluster is: none for a session in this process.
-struct Cluster {
-  std::string addresses;  // "host:port,host:port"; empty: none
-  std::string name = "troupe";
-  std::vector<std::string> tasks = {};  // ps and workers
-  int workers = 0;
-  std::chrono::seconds patience{60};  // for nodes that are not there yet
-
-  Session open(Graph& graph, const ProcessOptions& process) const {
-    if (addresses.empty()) return Session::local(graph, process);
-    ConnectOptions connect;
-    connect.process = process;
-    connect.cluster = name;
-    connect.wait_for = tasks;
-    connect.timeout = patience;
-    return Session::connect(graph, addresses, connect);
-  }
-};
-
-// How many tasks a variable of the environment names; nothing if it is not set.
-std::optional<int> tasks_in(const char* variable) {
-  const char* text = std::getenv(variable);
-  if (!text) return std::nullopt;
-  int count = -1;
-  const char* end = text + std::strlen(text);
-  const auto [read, error] = std::from_chars(text, end, count);
-  if (error != std::errc() || read != end || count < 0 || count > kTasksMax)
-    throw Error(Errc::invalid_argument, variable, " wants a number of tasks from 0 to ", kTasksMax,
-                ", got \"", text, "\"");
-  return count;
-}
-
-Cluster cluster_of(const Options& given) {
-  Cluster out;
-  if (const char* name = std::getenv("TROUPE_CLUSTER_NAME")) out.name = name;
-  if (given.cluster) out.name = *given.cluster;
-  out.patience = std::chrono::seconds(given.wait);
-  if (out.patience < std::chrono::seconds(1))
-    throw Error(Errc::invalid_argument, "--wait wants at least 1 s, got ", given.wait);
-  const auto add = [&](const char* job, int count) {
-    for (int i = 0; i < count; ++i) out.tasks.push_back(detail::concat("/job:", job, "/task:", i));
-  };
-  if (given.spec) {
-    const ClusterSpec spec = read_cluster_spec(*given.spec);
-    for (const std::string& address : spec.addresses())
-      out.addresses += (out.addresses.empty() ? "" : ",") + address;
-    if (spec.jobs.count("ps")) add("ps", static_cast<int>(spec.jobs.at("ps").size()));
-    out.workers = static_cast<int>(spec.jobs.at("worker").size());
-    add("worker", out.workers);
-  } else if (const char* addresses = std::getenv("TROUPE_CLUSTER")) {
-    if (!*addresses)
-      throw Error(Errc::invalid_argument,
-                  "TROUPE_CLUSTER is empty; set it to host:port,host:port or unset it");
-    const std::optional<int> ps = tasks_in("TROUPE_PS"), workers = tasks_in("TROUPE_WORKERS");
-    out.addresses = addresses;
-    add("ps", ps.value_or(0));
-    out.workers = workers.value_or(kTowers);
-    add("worker", workers.value_or(0));
-  }
-  return out;
 }
 
 Setting setting_of(const Options& given) {
@@ -216,25 +99,6 @@ struct Outcome {
   std::string trace;  // of a training step
 };
 
-// Does the work that follows a training. If a process is lost on the way, the work is done again,
-// with the parameters of the last checkpoint, as a ps that is back has none.
-template <class F>
-void after_training(Session& session, const TrainOptions& what, const F& work) {
-  const auto end = std::chrono::steady_clock::now() + what.patience;
-  for (;;) {
-    try {
-      return work();
-    } catch (const Error& e) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-          end - std::chrono::steady_clock::now());
-      if ((e.code() != Errc::peer_lost && e.code() != Errc::stale) || left.count() <= 0) throw;
-      std::printf("%s: a process was lost after the training; its last checkpoint is loaded: %s\n",
-                  to_string(what.rule), e.what());
-      load_parameters(session, what.checkpoint_dir, left);
-    }
-  }
-}
-
 // `kill`: a job whose process is killed half way; empty: none.
 Outcome train_and_test(Session& session, const Network& net, const Setting& s, TrainOptions what,
                        const std::string& kill) {
@@ -251,7 +115,7 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s, T
       validation->ask();
       validate_at = p.step + std::max<int64_t>(1, p.steps / kValidations);
     }
-    line.show(p, validation ? validation->percent() : std::nullopt);
+    line.show(p, validation ? validation->shown() : "");
     trace.look(p);
     if (!killed && p.step > p.steps / 2) {
       killed = true;
@@ -332,7 +196,7 @@ bool verify(const Setting& s, const Batches& batches, const ProcessOptions& proc
 
 int run(const Options& given) {
   const Setting s = setting_of(given);
-  const Cluster cluster = cluster_of(given);
+  const Cluster cluster = given.where();
   const std::string kill = given.kill.value_or("");
   if (!kill.empty() && kill != "worker" && kill != "ps")
     throw Error(Errc::invalid_argument, "--kill wants worker or ps, got \"", kill, "\"");
@@ -342,16 +206,9 @@ int run(const Options& given) {
     throw Error(
         Errc::invalid_argument,
         "--verify compares a run on a cluster with one in one process; this is one process");
-  const std::filesystem::path out = std::filesystem::absolute(given.out).lexically_normal();
-  std::filesystem::create_directories(out);
-  const FolderClaim claim(out, "--out");
-  say_when_stopped(out);
-  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow: its writer gets an error
-  ProcessOptions process;
-  process.ops = ops_with_plugins(plugins_for(given.plugins));
-  process.log = console_log(given.log_format, "train_digits");
-  process.log_level = log_level(given.log_level);
-  const LogSink say = console_voice(given.log_format, "train_digits");
+  const OutFolder out(given.out, true);
+  const ProcessOptions process = given.process();
+  const LogSink say = given.say();
 
   const Batches batches(s.train, {.batch_size = s.batch, .replicas = kTowers, .seed = kSeed});
   Graph graph(process.ops);
@@ -407,15 +264,9 @@ int run(const Options& given) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line is seen when it is said, in a pipe, too
-  return exit_code_of(console_voice("text", "train_digits"), [&] {
-    Options given;
-    Flags flags("train_digits",
-                "train_digits: a convolutional network on handwritten digits, synchronously and "
-                "asynchronously");
-    add_options(flags, given);
-    if (!flags.parse({argv + 1, argv + argc})) return 0;
-    return exit_code_of(console_voice(given.log_format, "train_digits"),
-                        [&] { return run(given); });
-  });
+  Options given;
+  given.name = "train_digits", given.out = "out/demo";
+  return run_program(
+      given, "a convolutional network on handwritten digits, synchronously and asynchronously",
+      argc, argv, [&](Flags& flags) { add_options(flags, given); }, [&] { return run(given); });
 }

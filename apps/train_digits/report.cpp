@@ -1,14 +1,9 @@
-// Prints progress and tables, and writes the files beside them.
+// Prints accuracies and tables.
 #include "apps/train_digits/report.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <string_view>
@@ -18,8 +13,6 @@
 using namespace troupe;
 
 namespace {
-
-constexpr std::chrono::milliseconds kRedraw{100}, kNewLine{1000};
 
 int64_t count_right(const Tensor& classes, const Tensor& labels) {
   const auto got = classes.data<int64_t>(), want = labels.data<int64_t>();
@@ -119,30 +112,6 @@ void print_edges(const std::vector<CutEdge>& edges) {
 
 }  // namespace
 
-ProgressLine::ProgressLine(std::string label) : label_(std::move(label)), terminal_(isatty(1)) {}
-
-void ProgressLine::show(const TrainProgress& p, std::optional<double> validation) {
-  if (p.step == 0) return;  // there is no loss yet
-  const auto now = std::chrono::steady_clock::now();
-  const bool last = p.step >= p.steps && shown_step_ < p.steps;
-  if (!last && (shown_step_ == p.step || now - shown_ < (terminal_ ? kRedraw : kNewLine))) return;
-  shown_ = now;
-  shown_step_ = p.step;
-  std::string checked;
-  if (validation)
-    checked = detail::concat("  validation ", std::round(*validation * 10) / 10, " %");
-  std::printf("%s%s step %lld/%lld  loss %.4f%s  %.0f examples/s  ETA %.0f s%s",
-              terminal_ ? "\r\033[K" : "", label_.c_str(), static_cast<long long>(p.step),
-              static_cast<long long>(p.steps), p.loss, checked.c_str(), p.examples_per_second,
-              p.remaining.count(), terminal_ ? "" : "\n");
-  std::fflush(stdout);
-  open_ = terminal_;
-}
-
-void ProgressLine::end() {
-  if (std::exchange(open_, false)) std::printf("\n");
-}
-
 namespace {
 
 constexpr int64_t kAtOnce = 1000;  // images; bounds the memory of the layers
@@ -192,9 +161,10 @@ void RunningAccuracy::ask() {
   });
 }
 
-std::optional<double> RunningAccuracy::percent() const {
+std::string RunningAccuracy::shown() const {
   std::lock_guard lock(state_->mutex);
-  return state_->percent;
+  if (!state_->percent) return "";
+  return detail::concat("validation ", std::round(*state_->percent * 10) / 10, " %");
 }
 
 void StepTrace::look(const TrainProgress& progress) {
@@ -227,20 +197,4 @@ void print_tables(Session& session, const Callable& whole, const std::vector<Cal
   for (const Callable& step : steps)
     for (CutEdge& e : session.cut_edges(step)) edges.push_back(std::move(e));
   print_edges(edges);
-}
-
-std::string write_extra(const std::filesystem::path& path, const std::string& text,
-                        const LogSink& say) {
-  errno = 0;
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  if (out.flush()) return path.string();
-  const int why = errno;
-  out.close();
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // half of it helps nobody
-  say(LogLevel::warn,
-      detail::concat("warning: cannot write ", path.string(), ": ",
-                     why ? std::strerror(why) : "unknown reason", "; going on without it"));
-  return "not written";
 }

@@ -1,30 +1,12 @@
-// The output of train_digits: the progress line, accuracies, tables, and the files beside them.
+// The output of train_digits: accuracies, tables, and a trace.
 #pragma once
 
-#include <chrono>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/train_digits/network.hpp"
-
-// One line that changes in place on a terminal; a line now and then in a pipe.
-class ProgressLine {
- public:
-  explicit ProgressLine(std::string label);
-  ~ProgressLine() { end(); }
-  void show(const troupe::TrainProgress& progress, std::optional<double> validation_percent);
-  void end();  // the next output begins a line
-
- private:
-  const std::string label_;
-  const bool terminal_;
-  bool open_ = false;
-  int64_t shown_step_ = -1;
-  std::chrono::steady_clock::time_point shown_{};
-};
 
 // Percent of the images that get their label.
 double accuracy_percent(troupe::Session& session, const Network& net,
@@ -35,8 +17,8 @@ double accuracy_percent(troupe::Session& session, const Network& net,
 class RunningAccuracy {
  public:
   RunningAccuracy(troupe::Session& session, const Network& net, const troupe::Dataset& images);
-  void ask();                             // nothing while another one is under way
-  std::optional<double> percent() const;  // the newest answer
+  void ask();                 // nothing while another one is under way
+  std::string shown() const;  // the newest answer, for a progress line; empty: there is none yet
 
  private:
   struct State;
@@ -62,8 +44,3 @@ class StepTrace {
 // `whole` has the nodes of all towers, `steps` are the steps that trained, one per tower.
 void print_tables(troupe::Session& session, const troupe::Callable& whole,
                   const std::vector<troupe::Callable>& steps);
-
-// Writes a file that nothing depends on. Returns where it is, for people; if it cannot be written,
-// says so with `say`.
-std::string write_extra(const std::filesystem::path& path, const std::string& text,
-                        const troupe::LogSink& say);

@@ -1,0 +1,83 @@
+// Claims the folder, writes its files, and says where checkpoints are when a signal comes.
+#include "apps/program/out_folder.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+using namespace troupe;
+
+namespace {
+
+// For the handler: what comes after the signal's name.
+char stopped_text[4600];
+bool stdout_is_terminal = false;
+
+// A last line, and then what the signal would have done without us.
+void on_stop(int number) {
+  static volatile sig_atomic_t said = 0;
+  if (!said) {
+    said = 1;
+    const char* const name = number == SIGINT   ? "\nstopped by SIGINT"
+                             : number == SIGHUP ? "\nstopped by SIGHUP"
+                                                : "\nstopped by SIGTERM";
+    const int skipped = stdout_is_terminal ? 0 : 1;  // only there a line may have been begun
+    [[maybe_unused]] ssize_t n = write(1, name + skipped, std::strlen(name + skipped));
+    n = write(1, stopped_text, std::strlen(stopped_text));
+  }
+  signal(number, SIG_DFL);
+  ::kill(getpid(), number);
+}
+
+void say_when_stopped(const std::filesystem::path& out, bool resumes) {
+  stdout_is_terminal = isatty(1) == 1;
+  if (resumes)
+    std::snprintf(stopped_text, sizeof stopped_text,
+                  "; checkpoints, if there are any yet, are in %s; go on with the same command and "
+                  "--resume\n",
+                  out.c_str());
+  else
+    std::snprintf(stopped_text, sizeof stopped_text, "; begin again with the same command\n");
+  struct sigaction action = {};
+  action.sa_handler = on_stop;
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&action.sa_mask, number);
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before = {};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
+}
+
+std::filesystem::path made(const std::string& folder) {
+  const std::filesystem::path out = std::filesystem::absolute(folder).lexically_normal();
+  std::filesystem::create_directories(out);
+  return out;
+}
+
+}  // namespace
+
+OutFolder::OutFolder(const std::string& folder, bool resumes)
+    : path_(made(folder)), claim_(path_, "--out") {
+  say_when_stopped(path_, resumes);
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow: its writer gets an error
+}
+
+std::string write_extra(const std::filesystem::path& path, const std::string& text,
+                        const LogSink& say) {
+  errno = 0;
+  std::ofstream out(path, std::ios::binary);
+  out << text;
+  if (out.flush()) return path.string();
+  const int why = errno;
+  out.close();
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);  // half of it helps nobody
+  say(LogLevel::warn,
+      detail::concat("warning: cannot write ", path.string(), ": ",
+                     why ? std::strerror(why) : "unknown reason", "; going on without it"));
+  return "not written";
+}

@@ -1,0 +1,102 @@
+// Reads the common flags, and runs a training with progress, events and checkpoints.
+#include "apps/program/program.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "apps/console_log.hpp"
+#include "apps/plugins.hpp"
+#include "troupe/custom_op.hpp"
+
+using namespace troupe;
+
+namespace {
+
+constexpr int64_t kCheckpoints = 10;  // in one training
+
+}  // namespace
+
+ProcessOptions ProgramOptions::process() const {
+  ProcessOptions out;
+  out.ops = ops_with_plugins(plugins_for(plugins));
+  out.log = console_log(log_format, name);
+  out.log_level = ::log_level(log_level);
+  return out;
+}
+
+LogSink ProgramOptions::say() const { return console_voice(log_format, name); }
+
+void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) {
+  if (!texts.data.empty()) flags.add("data", &to.data, texts.data);
+  if (!texts.seed.empty()) flags.add("seed", &to.seed, texts.seed);
+  if (!texts.resume.empty()) flags.add("resume", &to.resume, texts.resume);
+  flags.add("spec", &to.spec, "file that says where the nodes of a cluster listen, to run there");
+  flags.add("cluster", &to.cluster, "name of that cluster (default: troupe)");
+  flags.add("wait", &to.wait, "seconds until its nodes must be there");
+  flags.add("plugin", &to.plugins,
+            "shared library with ops that the cluster has, too; may be given again");
+  flags.add("out", &to.out, "folder for the files that it writes");
+  flags.add("log-format", &to.log_format, "text or json");
+  flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
+}
+
+int run_program(ProgramOptions& options, const std::string& summary, int argc, char** argv,
+                const std::function<void(Flags&)>& add, const std::function<int()>& run) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line is seen when it is said, in a pipe, too
+  return exit_code_of(console_voice("text", options.name), [&] {
+    Flags flags(options.name, options.name + ": " + summary);
+    add(flags);
+    if (!flags.parse({argv + 1, argv + argc})) return 0;
+    return exit_code_of(options.say(), run);
+  });
+}
+
+TrainResult train_in_sight(Session& session, const std::vector<Tower>& towers, TrainOptions what,
+                           const ProgramOptions& options, const OutFolder& out,
+                           const std::string& label) {
+  ProgressLine line(label);
+  what.checkpoint_dir = (out / ("checkpoint-" + label)).string();
+  if (what.checkpoint_every == 0)
+    what.checkpoint_every = std::max<int64_t>(1, what.steps / kCheckpoints);
+  what.resume = options.resume;
+  what.data_seed = static_cast<uint64_t>(options.seed);
+  if (!what.resume) std::filesystem::remove_all(what.checkpoint_dir);
+  what.on_progress = [&line, also = what.on_progress](const TrainProgress& p) {
+    line.show(p);
+    if (also) also(p);
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  what.on_event = [&](const TrainEvent& e) {
+    line.end();
+    std::printf("%s [%.1f s] %s\n", label.c_str(),
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+                e.text.c_str());
+  };
+  if (what.on_pause)
+    what.on_pause = [&line, also = what.on_pause](const TrainPause& p) {
+      line.end();
+      return also(p);
+    };
+  const TrainResult result = train(session, towers, what);
+  line.end();
+  std::printf("%s: %lld steps in %.2f s, weights sha256 %s%s\n", label.c_str(),
+              static_cast<long long>(result.steps), result.seconds, result.weights_sha256.c_str(),
+              result.recoveries ? "  (shards recovered)" : "");
+  return result;
+}
+
+void after_training(Session& session, const TrainOptions& what, const std::function<void()>& work) {
+  const auto end = std::chrono::steady_clock::now() + what.patience;
+  for (;;) {
+    try {
+      return work();
+    } catch (const Error& e) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          end - std::chrono::steady_clock::now());
+      if ((e.code() != Errc::peer_lost && e.code() != Errc::stale) || left.count() <= 0) throw;
+      std::printf("%s: a process was lost after the training; its last checkpoint is loaded: %s\n",
+                  to_string(what.rule), e.what());
+      load_parameters(session, what.checkpoint_dir, left);
+    }
+  }
+}

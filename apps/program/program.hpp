@@ -1,0 +1,63 @@
+// The frame of a program: the flags that all programs have, and how they begin and end.
+//
+//   int main(int argc, char** argv) {
+//     Options given;  // a ProgramOptions with more fields
+//     return run_program(given, "a sentence for --help", argc, argv,
+//                        [&](Flags& flags) { flags.add("steps", &given.steps, "of the training");
+//                        },
+//                        [&] { return run(given); });
+//   }
+//
+// Owner: main(). Thread: its own.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/flags.hpp"
+#include "apps/program/cluster.hpp"
+#include "apps/program/out_folder.hpp"
+#include "apps/program/progress_line.hpp"
+#include "troupe/training.hpp"
+
+struct ProgramOptions {
+  std::string name;  // of the program
+  std::optional<std::string> data, spec, cluster;
+  int64_t seed = 1;
+  int wait = 60;  // seconds
+  std::vector<std::string> plugins;
+  bool resume = false;
+  std::string out;
+  std::string log_format = "text", log_level = "warn";
+
+  Cluster where() const { return find_cluster(spec, cluster, wait); }
+  // The ops of the plugins, and the sink for log lines.
+  troupe::ProcessOptions process() const;
+  troupe::LogSink say() const;  // for the program's own words on standard error
+};
+
+// The words of --help for flags whose meaning depends on the program; empty: it has no such flag.
+struct FlagTexts {
+  std::string data, seed, resume;
+};
+void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts);
+
+// Reads the command line into `options`, runs, and returns the exit code. Each exception becomes a
+// line on standard error and an exit code.
+int run_program(ProgramOptions& options, const std::string& summary, int argc, char** argv,
+                const std::function<void(Flags&)>& add, const std::function<int()>& run);
+
+// train() with a progress line, with events as lines, and with checkpoints in --out: about ten, or
+// those of `what.checkpoint_every`. Without --resume old checkpoints are removed.
+// `what.on_progress` is called, too.
+troupe::TrainResult train_in_sight(troupe::Session& session,
+                                   const std::vector<troupe::Tower>& towers,
+                                   troupe::TrainOptions what, const ProgramOptions& options,
+                                   const OutFolder& out, const std::string& label);
+
+// Does the work that follows a training. If a process is lost on the way, the work is done again,
+// with the parameters of the last checkpoint, as a ps that is back has none.
+void after_training(troupe::Session& session, const troupe::TrainOptions& what,
+                    const std::function<void()>& work);

@@ -1,0 +1,97 @@
+// The parts that programs share: plots, tables, places.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "apps/program/cluster.hpp"
+#include "apps/program/plot.hpp"
+#include "apps/program/tables.hpp"
+#include "tests/support/refusal.hpp"
+#include "tests/support/temp_file.hpp"
+
+namespace troupe {
+namespace {
+
+// Ten records of two columns and two classes; the second column is constant.
+std::string ten_records() {
+  std::string out = "a,b,label\n";
+  for (int i = 0; i < 10; ++i) out += detail::concat(i, ",3,", i % 2, "\n");
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a plot as CSV reads back with every bit, up to the step that a training resumes at") {
+  Plot plot{"title", "x", "y"};
+  plot.add("loss, training", 1, 0.1);
+  plot.add("loss, training", 2, 1.0 / 3);
+  plot.add("loss, training", 3, 7);
+  const TempFile file("plot.csv", to_csv(plot) + "no number,x,1\nshort\n");
+  Plot again;
+  again.add_csv(file.path(), 2);
+  again.add_csv(file.path() + ".none", 2);
+  REQUIRE(again.series.size() == 1);
+  CHECK(again.series[0].name == "loss, training");
+  CHECK(again.series[0].points == std::vector<std::pair<double, double>>{{1, 0.1}, {2, 1.0 / 3}});
+}
+
+TEST_CASE("a plot draws a line through the finite points and escapes its words") {
+  Plot plot{"a < b & c", "x", "y"};
+  plot.add("line", 0, 0);
+  plot.add("line", 1, std::numeric_limits<double>::quiet_NaN());
+  plot.add("line", 2, 10);
+  plot.series.push_back({.name = "dots", .points = {{1, 5}}, .dots = true});
+  const std::string svg = to_svg(plot);
+  has(svg, "a &lt; b &amp; c");
+  has(svg, "<path d=\"M64.0 352.0L624.0 32.0\" fill=\"none\"");  // from corner to corner
+  has(svg, "<circle cx=\"344.0\" cy=\"192.0\"");                 // in the middle
+  CHECK(svg.find("nan") == svg.npos);
+  has(to_svg(Plot{}), "</svg>");
+}
+
+TEST_CASE("a table keeps every fifth record for testing, and its columns are standardized") {
+  const TempFile file("ten.csv", ten_records());
+  const Table table = load_table(file.path());
+  CHECK(table.classes == 2);
+  CHECK(table.all.size() == 10);
+  CHECK(table.train.size() == 8);
+  REQUIRE(table.test.size() == 2);
+  CHECK(table.test.features.data<float>()[0] == 4);
+  CHECK(table.test.features.data<float>()[2] == 9);
+  const Standardizer scaled(table.all.features);
+  const Tensor x = scaled(table.all.features, DType::f64);
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < 10; ++i) {
+    sum += x.data<double>()[2 * i], squares += std::pow(x.data<double>()[2 * i], 2);
+    CHECK(x.data<double>()[2 * i + 1] == 0);  // a constant column
+  }
+  CHECK(std::abs(sum) < 1e-12);
+  CHECK(std::abs(squares - 10) < 1e-12);
+  const Dataset odd = every(table.all, 1, 3);
+  CHECK(odd.size() == 3);
+  CHECK(odd.features.data<float>()[4] == 7);
+}
+
+TEST_CASE("a table that cannot be learned from is refused with its name") {
+  const TempFile few("few.csv", "a,label\n1,0\n2,1\n"), one("one.csv", [] {
+    std::string out = "a,label\n";
+    for (int i = 0; i < 12; ++i) out += "1,0\n";
+    return out;
+  }());
+  const Refusal of_few = refusal_of([&] { load_table(few.path()); });
+  CHECK(of_few.code == Errc::bad_data);
+  has(of_few.text, "few.csv: 2 records are too few; at least 10");
+  has(refusal_of([&] { load_table(one.path()); }).text, "all labels are 0");
+  CHECK(code_of([&] { load_table(few.path() + ".none"); }) == Errc::io);
+}
+
+TEST_CASE("parts of a program go round the workers, and are anywhere without a cluster") {
+  Cluster cluster;
+  CHECK(cluster.device(1) == "");
+  cluster.workers = 2;
+  CHECK(cluster.device(3) == "/job:worker/task:1");
+  CHECK(code_of([] { find_cluster({}, {}, 0); }) == Errc::invalid_argument);
+}
+
+}  // namespace troupe
