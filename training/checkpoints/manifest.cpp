@@ -165,29 +165,43 @@ Manifest manifest_from_text(const std::string& text, const std::string& file) {
 
 void check_manifest(const Manifest& manifest, const std::vector<ParameterSpec>& parameters,
                     const std::string& graph_fingerprint, uint64_t data_seed) {
-  const auto refuse = [&](const auto&... parts) {
-    throw Error(Errc::bad_configuration, "the checkpoint of step ", manifest.step,
-                manifest.compute.empty() ? "" : ", written in " + manifest.compute + ",",
-                " is of another run: ", detail::concat(parts...),
-                "; train the program that wrote it, or choose another directory");
+  std::string text;
+  const auto differs = [&](const auto&... parts) {
+    text += (text.empty() ? "" : "; ") + detail::concat(parts...);
   };
+  const auto named = [](std::string& list, const std::string& name) {
+    list += (list.empty() ? "" : ", ") + name;
+  };
+  std::string missing, unused;
   for (const ParameterSpec& p : parameters) {
     const auto stored = std::find_if(manifest.parameters.begin(), manifest.parameters.end(),
                                      [&](const ParameterSpec& x) { return x.name == p.name; });
-    if (stored == manifest.parameters.end()) refuse("it has no parameter ", p.name);
-    if (stored->dtype != p.dtype || !(stored->shape == p.shape))
-      refuse("its parameter ", p.name, " is ", stored->dtype, stored->shape, ", the graph's is ",
-             p.dtype, p.shape);
+    if (stored == manifest.parameters.end())
+      named(missing, p.name);
+    else if (stored->dtype != p.dtype || !(stored->shape == p.shape))
+      differs("its parameter ", p.name, " is ", stored->dtype, stored->shape, ", the graph's is ",
+              p.dtype, p.shape);
   }
   for (const ParameterSpec& stored : manifest.parameters)
     if (std::none_of(parameters.begin(), parameters.end(),
                      [&](const ParameterSpec& p) { return p.name == stored.name; }))
-      refuse("the graph has no parameter ", stored.name);
+      named(unused, stored.name);
+  if (!missing.empty()) differs("it has no parameter ", missing);
+  if (!unused.empty()) differs("the graph has no parameter ", unused);
+  const bool parameters_differ = !text.empty();
   if (!graph_fingerprint.empty() && !manifest.graph_fingerprint.empty() &&
       graph_fingerprint != manifest.graph_fingerprint)
-    refuse("its graph is ", manifest.graph_fingerprint, ", this one is ", graph_fingerprint);
+    differs("its graph is ", manifest.graph_fingerprint, ", this one is ", graph_fingerprint);
   if (manifest.data_seed != data_seed)
-    refuse("its data seed is ", manifest.data_seed, ", this run's is ", data_seed);
+    differs("its data seed is ", manifest.data_seed, ", this run's is ", data_seed);
+  if (text.empty()) return;
+  throw Error(Errc::bad_configuration, "the checkpoint of step ", manifest.step,
+              manifest.compute.empty() ? "" : ", written in " + manifest.compute + ",",
+              " is of another run: ", text,
+              "; train the program that wrote it, or choose another directory",
+              parameters_differ ? "; load_parameters() with LoadOptions::strict = false takes what "
+                                  "both have"
+                                : "");
 }
 
 }  // namespace troupe

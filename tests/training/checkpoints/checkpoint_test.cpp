@@ -233,6 +233,10 @@ TEST_CASE("a checkpoint of another run is refused with what differs") {
   p = parameters();
   p.push_back({"new", DType::f32, {1}});
   refused(p, "", UINT64_MAX, "it has no parameter new");
+  p.erase(p.begin());
+  p.push_back({"newer", DType::f32, {1}});
+  refused(p, "", UINT64_MAX, "it has no parameter new, newer; the graph has no parameter conv/w;");
+  refused(p, "", UINT64_MAX, "with LoadOptions::strict = false takes what both have");
   refused(parameters(), "beef", UINT64_MAX, "its graph is f00d, this one is beef");
   refused(parameters(), "", 1, "its data seed is 18446744073709551615, this run's is 1");
   Slice wanted = split_parameters(parameters(), 1)[1];
