@@ -1,5 +1,6 @@
 // Training loops: data-parallel replicas, parameters in shards, checkpoints, recovery. Implemented
-// in training/loop/trainer.cpp and train_loop.cpp, and training/group/parameter_values.cpp.
+// in training/loop/trainer.cpp and train_loop.cpp, and training/group/parameter_values.cpp and
+// weights.cpp.
 //
 // A replica's loop is the same under every aggregation rule: pull, compute, push. The shards alone
 // decide between synchronous and asynchronous SGD.
@@ -137,8 +138,8 @@ TrainResult train(Session& session, const std::vector<Tower>& towers, const Trai
 // training left in `checkpoint_dir`, to compute with them, or to train from them. Waits up to
 // `patience` for lost processes, so that a program can go on that has lost parameters after its
 // training. Throws: Error(peer_lost) when patience ends; Error(invalid_argument) if there is no
-// checkpoint, or if the parameters are another session's; and as train() for a checkpoint that does
-// not fit or is damaged.
+// checkpoint, within train(), or if the parameters are another session's; and as train() for a
+// checkpoint that does not fit or is damaged.
 void load_parameters(Session& session, const std::string& checkpoint_dir,
                      std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 
@@ -146,6 +147,62 @@ void load_parameters(Session& session, const std::string& checkpoint_dir,
 // Error(stale) while shards are lost, Error(timeout) after 60 s for a parameter, Error(cancelled)
 // when the session is closed.
 std::map<std::string, Tensor> parameter_values(Session& session);
+
+// The present value of one of them. Throws, too: Error(invalid_argument) for a name that the graph
+// does not have, with the nearest one that it has.
+Tensor parameter_value(Session& session, const std::string& name);
+
+// Gives parameters of the session's graph these values, by name; the others keep theirs. All
+// optimizers begin anew, without accumulators and at the begin of their schedules, as in a training
+// that begins with present values; the count of training steps goes on. Where one parameter is
+// written often, while others train, use the ops of troupe/ops/parameters.hpp. Waits up to
+// `patience` for lost processes. Throws, before any value is set: Error(invalid_argument) for names
+// that the graph does not have, with the nearest one, and for other dtypes and shapes than the
+// graph's; while a training step is under way, for replicas that have done different numbers of
+// steps, within train(), and for another session's parameters. Throws Error(peer_lost) or
+// Error(stale) when patience ends: then parameters may have no values until all are set or loaded.
+void set_parameters(Session& session, const std::map<std::string, Tensor>& values,
+                    std::chrono::milliseconds patience = std::chrono::milliseconds(0));
+
+// Files of values alone, without optimizers and steps: .safetensors or .npz, by the end of the path
+// (troupe/files.hpp); Python's libraries read and write them. Each parameter is a tensor of its
+// name, "dense/w". save_weights() replaces a file as a whole; call it while no training step is
+// under way, or in a pause. Throws: as parameter_values() and write_tensors().
+void save_weights(Session& session, const std::string& path);
+
+struct LoadOptions {
+  // Every parameter of the graph takes a tensor of the file, and every tensor is taken. false: the
+  // graph takes what both have, and its other parameters keep their values.
+  bool strict = true;
+  // Only parameters in these scopes, "body" for "body/dense/w"; {}: all. Tensors that none of them
+  // takes are no error.
+  std::vector<std::string> scopes = {};
+  // The name in the file for the name of a parameter in the graph. A key that is empty or ends in
+  // "/" or "." stands for the begin of names: {{"encoder/", "bert.encoder."}}. A whole name comes
+  // before a begin, and a longer begin before a shorter one.
+  std::map<std::string, std::string> rename = {};
+  bool cast = false;  // floating tensors of another floating dtype are converted
+  std::chrono::milliseconds patience{0};
+};
+
+// The names, in alphabetic order.
+struct LoadReport {
+  std::vector<std::string> loaded;   // parameters that have a value of the file
+  std::vector<std::string> missing;  // parameters that the file does not have
+  // "head/w is f32[8, 2] in the graph, f32[8, 5] in the file"
+  std::vector<std::string> mismatched;
+  std::vector<std::string> unused;  // tensors that no parameter takes
+};
+
+// Sets the parameters from a file as set_parameters() does. Throws as it and read_tensors() do, and
+// before any value is set: Error(bad_configuration) naming both sides for a file that differs from
+// the graph, if the options are strict, or that has nothing for it; Error(invalid_argument) for
+// scopes and names in the options that the graph does not have.
+LoadReport load_weights(Session& session, const std::string& path, const LoadOptions& options = {});
+// The same from the newest whole checkpoint of a folder, or from a file. With strict options that
+// rename, choose and cast nothing, a folder is loaded as by load_parameters() above, with the state
+// of its optimizers and its step.
+LoadReport load_parameters(Session& session, const std::string& path, const LoadOptions& options);
 
 // The home of each slice of each parameter, and the bytes moved since its shard was made: values to
 // processes that did not have that version, and gradients from all processes, resent ones included.

@@ -291,7 +291,7 @@ void ParameterGroup::establish(Start start, Done done) {
     };
     // Another session decides: this one follows it to its epoch. No training is in the first one.
     if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
-    table_.rule = start.rule;
+    table_.rule = start.rule.value_or(table_.rule);
     ++table_.epoch;
     maker_.make_again(replicas_in_graph(),
                       [this, start, tell_all](Errc code, const std::string& text) {
@@ -348,7 +348,7 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
     m.mode = start.mode;
     m.directory = start.directory;
     m.manifest = start.manifest;
-    m.rule = static_cast<uint8_t>(start.rule);
+    m.rule = static_cast<uint8_t>(table_.rule);
     m.replicas = start.replicas;
     m.next_step = start.next_step;
     return m;

@@ -51,7 +51,7 @@ class ParameterGroup final : public MeshListener,
     BeginEpoch::Mode mode = BeginEpoch::reset;
     std::string directory, manifest;  // restore
     ShardMaker::FirstValues values;   // reset; others get their initial values
-    Aggregation rule = Aggregation::sync;
+    std::optional<Aggregation> rule;  // none: as it is
     std::vector<int32_t> replicas;
     int64_t next_step = 0;
   };

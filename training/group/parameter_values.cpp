@@ -5,7 +5,7 @@
 
 #include "graph/parameter_nodes.hpp"
 #include "training/checkpoints/checkpoint_folder.hpp"
-#include "training/group/parameter_group.hpp"
+#include "training/group/session_parameters.hpp"
 #include "actors/async/patience.hpp"
 #include "troupe/training.hpp"
 
@@ -16,12 +16,56 @@ constexpr std::chrono::seconds kPullTimeout{60}, kSaveTimeout{60};
 
 }  // namespace
 
-std::map<std::string, Tensor> parameter_values(Session& session) {
-  const ParameterVisit group(session);
+void make_all(ParameterVisit& group) {
+  std::vector<int32_t> nodes;
+  for (const auto& node : group->master().graph().nodes())
+    if (reads_parameter(*node)) nodes.push_back(node->id);
+  if (nodes.empty())
+    throw Error(Errc::invalid_argument, "the graph has no parameters; make some with parameter()");
+  group->wait([&](ParameterGroup::Done done) { group->ensure(nodes, std::move(done)); });
+}
+
+void want_owner(ParameterVisit& group, const char* what) {
+  if (!group->owner())
+    throw Error(Errc::invalid_argument, "the parameters are another session's, which alone can ",
+                what);
+}
+
+std::shared_ptr<const void> claim_values(ParameterVisit& group, const char* caller) {
+  auto claim = group->claim_training();
+  if (!claim)
+    throw Error(Errc::invalid_argument, caller,
+                ": the parameters are being trained, or given values; wait until that has ended");
+  return claim;
+}
+
+int64_t steps_done(ParameterVisit& group, const char* caller) {
+  std::optional<int64_t> done;
+  for (const int32_t replica : group->replicas_in_graph()) {
+    const std::optional<int64_t> next = group->master().runs().steps().next(replica);
+    if (!next)
+      throw Error(Errc::invalid_argument, caller, ": a training step of replica ", replica,
+                  " is under way; wait until it has ended");
+    if (done && *done != *next)
+      throw Error(Errc::invalid_argument, caller, ": replicas have done ", *done, " and ", *next,
+                  " steps; wait until all have done the same number");
+    done = next;
+  }
+  return done.value_or(0);
+}
+
+void establish(ParameterVisit& group, const ParameterGroup::Start& start) {
+  group->wait([&](ParameterGroup::Done done) { group->establish(start, std::move(done)); });
+  // A loop of the program's own continues at that step.
+  for (const int32_t replica : start.replicas)
+    group->master().runs().steps().set_next(replica, start.next_step);
+}
+
+std::map<std::string, Tensor> pull_values(const ParameterVisit& group,
+                                          const std::vector<ParameterSpec>& parameters) {
   ParameterPort* port = group->master().process().services().port(group->master().session());
-  const std::vector<ParameterSpec> specs = group->parameters();
   std::map<std::string, Tensor> out;
-  for (const ParameterSpec& spec : specs) {
+  for (const ParameterSpec& spec : parameters) {
     const auto value = std::make_shared<Tensor>();
     try {
       group->wait(
@@ -43,14 +87,16 @@ std::map<std::string, Tensor> parameter_values(Session& session) {
   return out;
 }
 
+std::map<std::string, Tensor> parameter_values(Session& session) {
+  const ParameterVisit group(session);
+  return pull_values(group, group->parameters());
+}
+
 namespace {
 
-void load_now(ParameterVisit& group, const std::vector<int32_t>& nodes,
-              const CheckpointFolder& folder) {
-  group->wait([&](ParameterGroup::Done done) { group->ensure(nodes, std::move(done)); });
-  if (!group->owner())
-    throw Error(Errc::invalid_argument,
-                "the parameters are another session's, which alone can set their values");
+void load_now(ParameterVisit& group, const CheckpointFolder& folder) {
+  make_all(group);
+  want_owner(group, "set their values");
   const CheckpointFolder::Found found = folder.newest(group->parameters(), std::nullopt);
   for (const std::string& line : found.damaged)
     group->master().process().log()->warn("a checkpoint is passed over: error={}", line);
@@ -65,26 +111,7 @@ void load_now(ParameterVisit& group, const std::vector<int32_t>& nodes,
   start.rule = found.manifest->rule;
   start.replicas = group->replicas_in_graph();
   start.next_step = found.manifest->step;
-  group->wait([&](ParameterGroup::Done done) { group->establish(start, std::move(done)); });
-  // A loop of the program's own continues after the checkpoint's step.
-  for (const int32_t replica : start.replicas)
-    group->master().runs().steps().set_next(replica, start.next_step);
-}
-
-// The number of steps that all replicas have done.
-int64_t steps_done(ParameterVisit& group) {
-  std::optional<int64_t> done;
-  for (const int32_t replica : group->replicas_in_graph()) {
-    const std::optional<int64_t> next = group->master().runs().steps().next(replica);
-    if (!next)
-      throw Error(Errc::invalid_argument, "save_parameters(): a training step of replica ", replica,
-                  " is under way; wait until it has ended");
-    if (done && *done != *next)
-      throw Error(Errc::invalid_argument, "save_parameters(): replicas have done ", *done, " and ",
-                  *next, " steps; save when all have done the same number");
-    done = next;
-  }
-  return done.value_or(0);
+  establish(group, start);
 }
 
 }  // namespace
@@ -92,14 +119,10 @@ int64_t steps_done(ParameterVisit& group) {
 void load_parameters(Session& session, const std::string& checkpoint_dir,
                      std::chrono::milliseconds patience) {
   ParameterVisit group(session);
-  std::vector<int32_t> nodes;
-  for (const auto& node : group->master().graph().nodes())
-    if (reads_parameter(*node)) nodes.push_back(node->id);
-  if (nodes.empty())
-    throw Error(Errc::invalid_argument, "the graph has no parameters; make some with parameter()");
   const CheckpointFolder folder(checkpoint_dir);
+  const auto claim = claim_values(group, "load_parameters()");
   patiently(
-      patience, [&] { load_now(group, nodes, folder); },
+      patience, [&] { load_now(group, folder); },
       [&](const Error& e) {
         group->master().process().log()->warn("parameters not loaded yet, tried again: error={}",
                                               e.what());
@@ -115,14 +138,12 @@ std::string save_parameters(Session& session, const std::string& checkpoint_dir,
   if (group->parameters().empty())
     throw Error(Errc::invalid_argument,
                 "save_parameters(): the session has used no parameters yet; run a step first");
-  if (!group->owner())
-    throw Error(Errc::invalid_argument,
-                "the parameters are another session's, which alone takes checkpoints");
+  want_owner(group, "take checkpoints");
   CheckpointFolder folder(checkpoint_dir);
   CheckpointRequest request;
   request.directory = folder.path();
   request.lock = folder.claim();
-  request.step = steps_done(group);
+  request.step = steps_done(group, "save_parameters()");
   request.keep = keep;
   request.replicas = group->replicas_in_graph();
   return group->save(std::move(request), kSaveTimeout);
