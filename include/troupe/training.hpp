@@ -338,8 +338,9 @@ FitResult fit(Session& session, std::vector<Tower> towers, const Source& data,
 // manifest. Its step is the number of training steps done; load_parameters() continues after it.
 // Throws: Error(invalid_argument) while a training step is under way, for replicas that have done
 // different numbers of steps, without parameters or for another session's, for keep below 1, and
-// for a folder that a training uses; Error(timeout) after 60 s, for example if the last step failed
-// before all replicas had pushed (run another step first); Error(io); Error(peer_lost) and
+// for a folder that a training uses, or whose newest checkpoint is of another run, which this
+// session has neither written nor loaded; Error(timeout) after 60 s, for example if the last step
+// failed before all replicas had pushed (run another step first); Error(io); Error(peer_lost) and
 // Error(stale) while a shard is lost.
 std::string save_parameters(Session& session, const std::string& checkpoint_dir, int keep = 3);
 

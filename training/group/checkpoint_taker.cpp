@@ -2,11 +2,22 @@
 #include "training/group/checkpoint_taker.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "actors/async/guard.hpp"
 
 namespace troupe {
+namespace {
+
+// One spelling for all that name the same folder.
+std::string folder_key(const std::string& dir) {
+  std::error_code none;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(dir, none);
+  return none ? dir : (real / "").parent_path().string();
+}
+
+}  // namespace
 
 struct CheckpointTaker::Attempt {
   CheckpointRequest request;
@@ -61,6 +72,7 @@ void CheckpointTaker::capture(const std::shared_ptr<Attempt>& attempt) {
 void CheckpointTaker::name_files(const std::shared_ptr<Attempt>& attempt) {
   on_disk(attempt, [this, attempt, post = shards_.poster()](Disk& disk) {
     const std::string& dir = attempt->request.directory;
+    if (attempt->request.own) want_own(disk, dir);
     int64_t& newest = generations_[dir];
     newest = std::max(next_generation(disk, dir), newest + 1);
     attempt->manifest.generation = newest;
@@ -99,6 +111,7 @@ void CheckpointTaker::commit(const std::shared_ptr<Attempt>& attempt) {
     want_readable(disk, dir, attempt->manifest);
     commit_checkpoint(disk, dir, attempt->manifest);
     attempt->committed = true;
+    own_[folder_key(dir)] = manifest_name(attempt->manifest.generation, attempt->manifest.step);
     try {
       name_stayed(prune_checkpoints(disk, dir, attempt->request.keep));
     } catch (const Error& e) {  // the new checkpoint is committed
@@ -108,6 +121,22 @@ void CheckpointTaker::commit(const std::shared_ptr<Attempt>& attempt) {
                                           manifest_name(attempt->manifest.generation,
                                                         attempt->manifest.step)));
   });
+}
+
+void CheckpointTaker::went_back_to(const std::string& directory, const std::string& manifest) {
+  disk().post([this, directory, manifest] { own_[folder_key(directory)] = manifest; });
+}
+
+// Another run's checkpoints would be counted and removed as if they were this one's, and the newest
+// of the folder, which is loaded, would be either's.
+void CheckpointTaker::want_own(Disk& disk, const std::string& dir) const {
+  const std::optional<std::string> newest = newest_manifest_name(disk, dir);
+  const auto own = own_.find(folder_key(dir));
+  if (newest && (own == own_.end() || own->second != *newest))
+    throw Error(Errc::invalid_argument, dir, " has checkpoints of another run, the newest is ",
+                *newest,
+                "; go on from it by load_parameters() before the first step, choose another "
+                "folder, or empty this one");
 }
 
 // Old checkpoints are removed only after this process, which restores, has read the new one.
@@ -148,11 +177,15 @@ void CheckpointTaker::name_stayed(const std::vector<std::string>& stayed) {
       master_.process().log()->warn("a folder of checkpoints was not tidied: error={}", line);
 }
 
+DiskThread& CheckpointTaker::disk() {
+  if (!disk_) disk_ = std::make_unique<DiskThread>(given_disk_, master_.process().simulated());
+  return *disk_;
+}
+
 // Runs `work` on the disk thread; its failure ends the attempt.
 void CheckpointTaker::on_disk(const std::shared_ptr<Attempt>& attempt,
                               std::function<void(Disk&)> work) {
-  if (!disk_) disk_ = std::make_unique<DiskThread>(given_disk_, master_.process().simulated());
-  disk_->post([this, attempt, work = std::move(work), &disk = disk_->disk()] {
+  disk().post([this, attempt, work = std::move(work), &disk = disk_->disk()] {
     try {
       work(disk);
     } catch (const std::exception& e) {

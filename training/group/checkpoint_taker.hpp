@@ -21,6 +21,7 @@ namespace troupe {
 
 struct CheckpointRequest {
   std::string directory;
+  bool own = false;  // refuses a folder whose newest checkpoint is of another run
   std::shared_ptr<const FolderLock> lock;  // held until the work in the directory is done
   int64_t step = 0;
   int keep = 3;
@@ -41,6 +42,9 @@ class CheckpointTaker {
   // on any thread.
   void take(CheckpointRequest request, std::vector<ParameterSpec> parameters,
             std::function<void()> captured, WhenDone done);
+  // The shards have the values of this checkpoint: the folder's newest one is this session's own.
+  // The group's actor.
+  void went_back_to(const std::string& directory, const std::string& manifest);
 
  private:
   struct Attempt;
@@ -49,9 +53,11 @@ class CheckpointTaker {
   void name_files(const std::shared_ptr<Attempt>& attempt);
   void write_files(const std::shared_ptr<Attempt>& attempt);
   void commit(const std::shared_ptr<Attempt>& attempt);
+  void want_own(Disk& disk, const std::string& dir) const;
   void want_readable(Disk& disk, const std::string& dir, const Manifest& manifest) const;
   void give_up(const std::shared_ptr<Attempt>& attempt, Errc code, const std::string& text);
   void on_disk(const std::shared_ptr<Attempt>& attempt, std::function<void(Disk&)> work);
+  DiskThread& disk();
   void discard(const Attempt& attempt, Disk& disk);
   void name_stayed(const std::vector<std::string>& stayed);
 
@@ -62,6 +68,8 @@ class CheckpointTaker {
   // On the disk thread alone. The last generation by directory: a shard that was given up may still
   // write its file of it, so no other attempt uses it, even without a trace of it on disk.
   std::map<std::string, int64_t> generations_;
+  // The file name of the newest manifest that this session wrote there or began with, by directory.
+  std::map<std::string, std::string> own_;
   std::set<std::string> warned_;  // of files that could not be removed
   Disk* const given_disk_;
   std::unique_ptr<DiskThread> disk_;  // from the first checkpoint on

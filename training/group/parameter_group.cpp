@@ -284,9 +284,11 @@ void ParameterGroup::establish(Start start, Done done) {
     if (table_.numbers().empty())
       return done(Errc::invalid_argument,
                   "the graph has no parameters; make some with parameter()");
-    const auto tell_all = [this, done](Errc code, const std::string& text) {
+    const auto tell_all = [this, start, done](Errc code, const std::string& text) {
       if (code != Errc::ok) return done(code, text);
       served_ = table_.epoch;
+      if (owner() && start.mode == BeginEpoch::restore)
+        checkpoints_.went_back_to(start.directory, start.manifest);
       routes_.send_all(done);
     };
     // Another session decides: this one follows it to its epoch. No training is in the first one.

@@ -142,6 +142,7 @@ std::string save_parameters(Session& session, const std::string& checkpoint_dir,
   CheckpointFolder folder(checkpoint_dir);
   CheckpointRequest request;
   request.directory = folder.path();
+  request.own = true;
   request.lock = folder.claim();
   request.step = steps_done(group, "save_parameters()");
   request.keep = keep;

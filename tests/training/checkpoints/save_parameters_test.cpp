@@ -1,4 +1,6 @@
 // Checkpoints of a program that trains with Session::run().
+#include <algorithm>
+
 #include "tests/support/fit.hpp"
 
 namespace troupe {
@@ -101,6 +103,53 @@ TEST_CASE("a checkpoint of an asynchronous training says so") {
   options.resume = true;
   CHECK(fit.train(options).resumed_at == 3);
   CHECK(weight(fit.session) != then);
+}
+
+TEST_CASE("a folder keeps the checkpoints of one run, which goes on where it was loaded") {
+  Folder folder("save-of-another-run");
+  std::vector<std::string> files;
+  const auto listed = [&] {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      out.push_back(entry.path().string());
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  double last = 0;
+  {
+    LocalFit fit;
+    for (int64_t step = 0; step < 3; ++step) {
+      run_steps(fit.session, fit, step, step + 1, false);
+      save_parameters(fit.session, folder.path());
+    }
+    last = weight(fit.session);
+    files = listed();
+  }
+  LocalFit other;
+  run_steps(other.session, other, 0, 1, false);
+  check_invalid([&] { save_parameters(other.session, folder.path(), 1); },
+                folder.path() + " has checkpoints of another run, the newest is 000003-step3",
+                "load_parameters()", "choose another folder");
+  CHECK(listed() == files);
+  load_parameters(other.session, folder.path() + "/");
+  CHECK(weight(other.session) == last);
+  run_steps(other.session, other, 3, 4, false);
+  save_parameters(other.session, folder.path(), 2);
+  CHECK(folder.manifests() == 2);
+
+  LocalFit third;  // its run is another one, though it has the parameters
+  load_parameters(third.session, folder.path(), {.strict = false});
+  check_invalid([&] { save_parameters(third.session, folder.path()); }, "of another run");
+}
+
+TEST_CASE("a loop saves into the folder of the session's own training") {
+  Folder folder("save-after-train");
+  LocalFit fit;
+  TrainOptions options{.steps = 2, .checkpoint_dir = folder.path()};
+  fit.train(options);
+  run_steps(fit.session, fit, 2, 3, false);
+  save_parameters(fit.session, folder.path());
+  CHECK(folder.manifests() == 2);
 }
 
 TEST_CASE("what cannot be saved is refused, and the session goes on") {
