@@ -65,6 +65,10 @@ promised learns "$(sed -n 's/^Its last line is `\(.*\)`; the accuracies are abov
 awk '/^accuracy on new records: / { good = $NF > 0.9 } END { exit !good }' "$scratch/learns.log" ||
   { say 'the accuracy on new records should have been above 0.9'; exit 1; }
 
+program moves "$guide" "Weights that move"
+# shellcheck disable=SC2016  # quotes of the page, not of the shell
+promised moves "$(sed -n 's/^It ends with `\(.*\)`\.$/\1/p' "$guide")"
+
 program cube "$page" "An op of your own, in a service"
 # shellcheck disable=SC2016  # quotes of the page, not of the shell
 promised cube "$(sed -n 's/^It prints `\(f32.*\)`\.$/\1/p' "$page")"
