@@ -17,6 +17,7 @@ TEST_CASE("tables are read whatever their line ends, quotes and packing") {
   for (const std::string& text :
        {plain, std::string("a,b,label\r\n1,-2.5,3\r\n0,1e3,0\r\n"),
         std::string("a,b,label\n1,-2.5,3\n0,1e3,0"),
+        std::string("\xef\xbb\xbf\"a\nname\",b,label\n1,-2.5,3\n0,1e3,0"),
         std::string("\"a, \"\"quoted\"\"\",b,label\n\"1\", -2.5 ,\"3\"\n+0,1E+3,0.0\n"),
         gzip(plain)}) {
     CAPTURE(text);
