@@ -13,9 +13,11 @@ namespace {
 
 constexpr const char* kNewEpoch = "the shards have a new epoch; do the step again";
 
-// A push of at most this size is applied in about ten us, less than a lane takes to wake; rows of
-// this size are gathered as fast. Whole values are handed out without a copy.
-constexpr int64_t kHereBytesMax = int64_t{256} << 10;
+// A request of at most this size is carried out on the calling thread. A push of a whole gradient
+// is then applied in about ten us, less than a lane takes to wake; whole values are handed out
+// without a copy. Rows are gathered and updated as fast, but their values come from the cache of
+// the thread that computes with them, so more of them are worth staying there.
+constexpr int64_t kHereBytesMax = int64_t{256} << 10, kHereRowBytesMax = int64_t{1} << 20;
 
 // From this size on a gradient is worth giving away, and the gradients of a step are buffers of
 // their own.
@@ -204,7 +206,9 @@ void ParameterClient::offer(Part& part) const {
 // Reads only constant fields of the request: an answer may come meanwhile.
 void ParameterClient::send(uint64_t ticket, Part part, bool here) {
   const RoutePtr route = part.route;
-  const bool now = here && route->here && bytes_at_work(part.share) <= kHereBytesMax;
+  const bool by_rows = part.share.rows.defined() || part.share.gradient.by_rows();
+  const bool now = here && route->here &&
+                   bytes_at_work(part.share) <= (by_rows ? kHereRowBytesMax : kHereBytesMax);
   const auto door = caf::actor_cast<caf::strong_actor_ptr>(door_);
   ShardRequest request = message_of(ticket, std::move(part));
   if (ShardActions answers; now && route->here->ask(request, door, answers)) {

@@ -199,37 +199,64 @@ void lower_each(T change, std::span<const int64_t> indices, T* values) {
   for (; left > 0; --left, ++at) values[*at] -= change;
 }
 
-// SGD, one row after the other: an index may repeat.
-template <class T, int64_t kWidth, bool kKept>
-void descend(T rate, const Gradient& rows, T* values, T* before) {
-  const int64_t width = kWidth ? kWidth : rows.row_size();
+// SGD of rows, one after the other: an index may repeat. Each row of the gradient is for `times`
+// indices.
+template <bool kKept>
+struct DescendLoop {
+  template <class T>
+  static void run(T rate, const int64_t* indices, int64_t n, int64_t times, int64_t width,
+                  const T* gradient, T* values, T* before) {
+    // Rows lie anywhere in memory: those of later indices are asked for, and the processor itself
+    // goes on with the lines of a long one.
+    constexpr int64_t kAhead = 4, kLine = 64 / sizeof(T), kLines = 16;
+    const int64_t asked = std::min(width, kLine * kLines);
+    for (int64_t i = 0; i < n; gradient += width)
+      for (const int64_t end = i + times; i < end; ++i) {
+        if (i + kAhead < n)
+          for (int64_t j = 0; j < asked; j += kLine)
+            __builtin_prefetch(values + indices[i + kAhead] * width + j, 1);
+        T* const row = values + indices[i] * width;
+        TROUPE_INDEPENDENT
+        for (int64_t j = 0; j < width; ++j) {
+          const T x = row[j];
+          if (kKept) before[j] = x;
+          row[j] = x - rate * gradient[j];
+        }
+        if (kKept) before += width;
+      }
+  }
+};
+
+// The same for rows of one element.
+template <class T>
+void descend_elements(T rate, const Gradient& rows, T* values, T* before) {
   const auto times = static_cast<size_t>(rows.indices_per_row());
   const T* gradient = rows.values.data<T>();
   for (auto left = rows.rows(); !left.empty(); left = left.subspan(times)) {
-    const T change = rate * gradient[0];  // hoisted: values and gradient might overlap
-    if constexpr (kWidth == 1 && !kKept) {
+    const T change = rate * *gradient++;
+    if (!before) {
       lower_each(change, left.first(times), values);
-    } else {
-      for (const int64_t index : left.first(times)) {
-        T* row = values + index * width;
-        for (int64_t j = 0; j < width; ++j) {
-          const T x = row[j];
-          if (kKept) *before++ = x;
-          row[j] = x - (kWidth == 1 ? change : rate * gradient[j]);
-        }
-      }
+      continue;
     }
-    gradient += width;
+    for (const int64_t index : left.first(times)) {
+      const T x = values[index];
+      *before++ = x;
+      values[index] = x - change;
+    }
   }
 }
 
 template <class T>
 void descend(T rate, const Gradient& rows, T* values, T* before) {
-  if (rows.row_size() == 1)
-    return before ? descend<T, 1, true>(rate, rows, values, before)
-                  : descend<T, 1, false>(rate, rows, values, before);
-  return before ? descend<T, 0, true>(rate, rows, values, before)
-                : descend<T, 0, false>(rate, rows, values, before);
+  const int64_t width = rows.row_size(), times = rows.indices_per_row();
+  if (width == 1) return descend_elements(rate, rows, values, before);
+  const auto indices = rows.rows();
+  const auto n = static_cast<int64_t>(indices.size());
+  const T* const gradient = rows.values.data<T>();
+  if (before)
+    in_isa<DescendLoop<true>>(rate, indices.data(), n, times, width, gradient, values, before);
+  else
+    in_isa<DescendLoop<false>>(rate, indices.data(), n, times, width, gradient, values, before);
 }
 
 // Updates rows of `values` in place. `before`: null, or memory for the old values of these rows.
