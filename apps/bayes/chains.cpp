@@ -67,7 +67,8 @@ Group build_group(Graph& graph, const Regression& r, const Laplace& basis, const
                                v[3] + reduce_sum(square(w), {.axes = {1}}), v[4] + next[1]};
   };
   const std::string name = detail::concat("chains", number, "/");
-  const Output z = parameter(name + "z", fill(graph, {d, o.chains}, 0, DType::f64));
+  const Output z =
+      parameter(name + "z", broadcast_to(constant(graph, basis.z), {d, o.chains}));  // the mode
   const Output sum = parameter(name + "sum", fill(graph, {d}, 0, DType::f64));
   const Output squares = parameter(name + "squares", fill(graph, {d}, 0, DType::f64));
   const Output taken = parameter(name + "taken", scalar(graph, 0));

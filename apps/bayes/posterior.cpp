@@ -131,8 +131,9 @@ Laplace laplace(const Regression& r) {
   const Output lower = cholesky(hessian_at(steps[0]));
   const Output t = triangular_solve(lower, identity, {.transpose = true});
   Session session = Session::local(graph);
-  const auto got = session.run({reshape(steps[0], {d}), t});
-  Laplace out{got[0], got[1], {}, {}};
+  const auto got =
+      session.run({reshape(steps[0], {d}), t, matmul(lower, steps[0], {.transpose_a = true})});
+  Laplace out{got[2], got[1], {}, {}};
   for (int64_t j = 0; j < d; ++j) {
     double variance = 0;
     for (int64_t k = 0; k < d; ++k) variance += std::pow(got[1].data<double>()[j * d + k], 2);

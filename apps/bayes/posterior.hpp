@@ -32,7 +32,8 @@ troupe::Output residuals(const Regression& r, troupe::Output logits, troupe::Out
 // approximation; for linear regression the exact posterior). With w = t z the posterior of z has
 // about unit covariance.
 struct Laplace {
-  troupe::Tensor mode, t;               // f64 [d], [d, d]
+  troupe::Tensor z;                     // f64 [d, 1]: the mode is t z
+  troupe::Tensor t;                     // f64 [d, d]
   std::vector<double> mean, deviation;  // of each weight
 };
 Laplace laplace(const Regression& r);
