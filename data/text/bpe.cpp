@@ -70,8 +70,8 @@ class Learner {
     for (const auto& [word, count] : counts) {
       if (word.empty() || word.find_first_of(" \n\r") != std::string::npos)
         throw Error(Errc::invalid_argument, "byte-pair encoding wants words without space, got ",
-                    quoted(word), "; count TokenKind::words or whitespace");
-      check_utf8(word, detail::concat("the word ", quoted(word)));
+                    in_quotes(word), "; count TokenKind::words or whitespace");
+      check_utf8(word, detail::concat("the word ", in_quotes(word)));
       Word made{{}, count};
       each_symbol(word, [&](std::string_view c, bool last) {
         made.symbols.push_back(symbols_.add(marked(c, last)));
@@ -203,9 +203,9 @@ struct Bpe::State {
 
   std::vector<std::string> pieces(std::string_view word) const {
     if (word.size() > kWordBytesMax)
-      throw Error(Errc::bad_data, "a word of ", word.size(), " bytes, ", quoted(word),
+      throw Error(Errc::bad_data, "a word of ", word.size(), " bytes, ", in_quotes(word),
                   "; byte-pair encoding takes at most ", kWordBytesMax);
-    check_utf8(word, detail::concat("the word ", quoted(word)));
+    check_utf8(word, detail::concat("the word ", in_quotes(word)));
     std::vector<int32_t> parts;  // symbols
     std::vector<size_t> ends;    // of the parts in the word
     each_symbol(word, [&](std::string_view c, bool last) {
@@ -265,13 +265,13 @@ Bpe Bpe::read(const std::string& path) {
   std::string_view line;
   if (!lines.next(line) || line != kVersion)
     throw Error(Errc::bad_data, path, ": expected \"", kVersion, "\" in line 1, found ",
-                quoted(line), "; is it a file of merges, of this version?");
+                in_quotes(line), "; is it a file of merges, of this version?");
   std::vector<Merge> merges;
   while (lines.next(line)) {
     check_utf8(line, detail::concat(path, ": line ", lines.number()));
     const size_t space = line.find(' ');
     if (space == line.npos || space == 0 || space + 1 == line.size() || space != line.rfind(' '))
-      throw lines.wrong("expected two symbols with a space between them, found ", quoted(line));
+      throw lines.wrong("expected two symbols with a space between them, found ", in_quotes(line));
     merges.emplace_back(line.substr(0, space), line.substr(space + 1));
   }
   return Bpe(std::make_shared<State>(std::move(merges)));

@@ -67,7 +67,7 @@ TokenKind kind_of(const std::string& name, std::string_view argument) {
   if (name == "words") return TokenKind::words;
   if (name == "whitespace") return TokenKind::whitespace;
   if (name == "characters") return TokenKind::characters;
-  throw Error(Errc::invalid_argument, "tokenize knows no ", argument, " ", quoted(name),
+  throw Error(Errc::invalid_argument, "tokenize knows no ", argument, " ", in_quotes(name),
               "; it knows words, characters, whitespace and bpe");
 }
 
@@ -79,7 +79,7 @@ std::optional<uint64_t> fingerprint_of(const std::string& hex) {
     throw Error(Errc::invalid_argument,
                 "tokenize wants up to 16 hexadecimal digits as "
                 "fingerprint, got ",
-                quoted(hex));
+                in_quotes(hex));
   return number;
 }
 
@@ -148,7 +148,7 @@ SourceStep bind_tokenize(const Fields& inputs, const SourceArgs& args) {
     throw Error(Errc::invalid_argument,
                 "tokenize wants a max_length of 0 (any) or more and longer "
                 "= refuse or cut, got ",
-                length_max, " and ", quoted(longer));
+                length_max, " and ", in_quotes(longer));
   SourceStep out;
   out.fields = inputs;
   out.fields[number].type = {DType::i64, {-1}};

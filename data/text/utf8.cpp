@@ -36,7 +36,7 @@ void check_utf8(std::string_view text, std::string_view place) {
               ") is not UTF-8; convert the text, with iconv say");
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr size_t most = 40;
   size_t n = std::min(text.size(), most);
   while (n > 0 && n < text.size() && (text[n] & 0xC0) == 0x80) --n;

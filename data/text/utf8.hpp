@@ -22,6 +22,6 @@ inline size_t utf8_length(char lead) {
 }
 
 // Text in double quotes for messages: at most 40 bytes of it, cut between code points.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace troupe

@@ -36,7 +36,7 @@ std::string unescaped(const Lines& lines, std::string_view line) {
     }
     const char next = ++i < line.size() ? line[i] : ' ';
     if (next != 'n' && next != 'r' && next != '\\')
-      throw lines.wrong("expected n, r or \\ after the backslash in ", quoted(line),
+      throw lines.wrong("expected n, r or \\ after the backslash in ", in_quotes(line),
                         "; write a backslash as \\\\");
     out += next == 'n' ? '\n' : next == 'r' ? '\r' : '\\';
   }
@@ -108,12 +108,12 @@ Vocabulary Vocabulary::read(const std::string& path) {
     check_utf8(line, detail::concat(path, ": line ", lines.number()));
     std::string word = unescaped(lines, line);
     if (static_cast<int64_t>(words.size()) < kSpecials && word != special())
-      throw lines.wrong("expected the special token ", special(), ", found ", quoted(word),
+      throw lines.wrong("expected the special token ", special(), ", found ", in_quotes(word),
                         "; the first lines of a vocabulary are <pad>, <unk>, <s> and </s>");
     if (word.empty()) throw lines.wrong("expected a word, found an empty line; remove it");
     const auto [before, added] = numbers.emplace(word, lines.number());
     if (!added)
-      throw lines.wrong("the word ", quoted(word), " stands in line ", before->second,
+      throw lines.wrong("the word ", in_quotes(word), " stands in line ", before->second,
                         " already; a vocabulary has each word once");
     words.push_back(std::move(word));
   }
