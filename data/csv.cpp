@@ -5,7 +5,7 @@
 namespace troupe {
 namespace {
 
-float feature(const Table& table, const std::string& field, size_t column,
+float feature(const CsvRecords& table, const std::string& field, size_t column,
               const std::string& name) {
   const std::optional<float> value = finite_of(field);
   if (!value)
@@ -14,7 +14,7 @@ float feature(const Table& table, const std::string& field, size_t column,
   return *value;
 }
 
-int64_t whole_label(const Table& table, const std::string& field, const CsvOptions& options) {
+int64_t whole_label(const CsvRecords& table, const std::string& field, const CsvOptions& options) {
   const std::optional<int64_t> value = whole_of(field);
   if (!value || *value < 0 || (options.classes > 0 && *value >= options.classes))
     throw table.wrong(
@@ -30,7 +30,7 @@ Dataset read_csv(const std::string& path, const CsvOptions& options) {
   if (options.label_dtype != DType::i64 && options.label_dtype != DType::f32)
     throw Error(Errc::invalid_argument, "read_csv makes labels of i64 or f32, not ",
                 options.label_dtype);
-  Table table(path, options.bytes_max);
+  CsvRecords table(path, options.bytes_max);
   std::vector<std::string> names, fields;
   if (!table.next(names))
     throw Error(Errc::bad_data, path, ": expected a header line, found an empty file");

@@ -1,11 +1,11 @@
-// The functions of Table.
+// The functions of CsvRecords.
 #include "data/table.hpp"
 
 #include <cmath>
 
 namespace troupe {
 
-bool Table::next(std::vector<std::string>& fields) {
+bool CsvRecords::next(std::vector<std::string>& fields) {
   std::string_view line;
   if (!lines_.next(line)) return false;
   line_ = lines_.number();

@@ -1,5 +1,5 @@
-// Table: the records of a CSV file (RFC 4180), plain or gzipped, and the numbers in their fields.
-// Used by one thread.
+// CsvRecords: the records of a CSV file (RFC 4180), plain or gzipped, and the numbers in their
+// fields. Used by one thread.
 #pragma once
 
 #include <charconv>
@@ -12,9 +12,10 @@
 
 namespace troupe {
 
-class Table {
+class CsvRecords {
  public:
-  explicit Table(const std::string& path, int64_t bytes_max = Lines::kAnySize, char separator = ',')
+  explicit CsvRecords(const std::string& path, int64_t bytes_max = Lines::kAnySize,
+                      char separator = ',')
       : lines_(path, bytes_max), separator_(separator) {}
 
   // The fields of the next record, quoted ones without their quotes; false at the end of the file.

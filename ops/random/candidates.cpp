@@ -271,7 +271,7 @@ class Unigram {
         less.push_back(high);
       }
     }
-    // What is left is full but for rounding; a class of weight 0 is not, and must not be drawn.
+    // Columns that are left are full but for rounding; a class of weight 0 is never drawn.
     const auto greatest = std::max_element(probabilities_.begin(), probabilities_.end());
     for (const auto* left : {&less, &more})
       for (const int64_t k : *left)

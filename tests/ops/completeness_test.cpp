@@ -26,6 +26,7 @@ const std::map<std::string, std::string> kElsewhere = {
     {"PushFiniteGradient", "pushes to a shard: tests/training/loop/mixed_precision_test.cpp"},
     {"PushGradient", "pushes to a shard: tests/ops/state/parameter_test.cpp"},
     {"QueueSize", "waits between steps: tests/ops/state/queue_test.cpp"},
+    {"ReadSource", "reads files: tests/training/input/source_training_test.cpp"},
     {"Argument", "stands in a function: tests/graph/function_test.cpp"},
     {"Branch", "opens a frame: tests/ops/control_flow/control_flow_test.cpp"},
     {"Call", "runs a function: tests/graph/function_test.cpp"},
