@@ -46,10 +46,11 @@ NamedTensors arrays() {
 
 void check_same(const NamedTensors& got, const NamedTensors& wanted) {
   CHECK(got.size() == wanted.size());
-  for (const auto& [name, tensor] : wanted) {
+  for (const auto& entry : wanted) {
+    const std::string& name = entry.first;
     CAPTURE(name);
     REQUIRE(got.count(name) == 1);
-    CHECK(same_bits(got.at(name), tensor));
+    CHECK(same_bits(got.at(name), entry.second));
   }
 }
 

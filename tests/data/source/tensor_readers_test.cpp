@@ -22,7 +22,9 @@ TEST_CASE("the readers npz and safetensors give a field for each array, the firs
                                {"mean", Tensor::scalar(3.5f)}};
   write_tensors(npz.path(), arrays);
   write_tensors(safe.path(), arrays);
-  for (const auto& [reader, path] : {std::pair("npz", npz.path()), {"safetensors", safe.path()}}) {
+  for (const auto& one : {std::pair("npz", npz.path()), {"safetensors", safe.path()}}) {
+    const char* const reader = one.first;
+    const std::string& path = one.second;
     const std::vector<std::string> fields = {"y", "x"};
     const Stage stage = made(reader, {{"path", path}, {"fields", fields}});
     CHECK(stage->fields() == Fields{{"y", {DType::i64, {}}}, {"x", {DType::f32, {2}}}});
