@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "net/wire/codec.hpp"
-#include "net/wire/crc32c.hpp"
+#include "graph/base/crc32c.hpp"
 
 namespace troupe {
 

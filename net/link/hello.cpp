@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "net/wire/crc32c.hpp"
+#include "graph/base/crc32c.hpp"
 #include "net/wire/own_ops.hpp"
 
 namespace troupe {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "net/wire/crc32c.hpp"
+#include "graph/base/crc32c.hpp"
 
 namespace troupe {
 

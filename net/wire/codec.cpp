@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstring>
 
-#include "net/wire/crc32c.hpp"
+#include "graph/base/crc32c.hpp"
 
 namespace troupe {
 namespace {

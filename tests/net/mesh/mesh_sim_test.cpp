@@ -8,7 +8,7 @@
 #include <caf/scheduler/test_coordinator.hpp>
 
 #include "net/caf/caf_bridge.hpp"
-#include "net/wire/crc32c.hpp"
+#include "graph/base/crc32c.hpp"
 #include "net/link/frame.hpp"
 #include "net/link/greetings.hpp"
 #include "tests/support/link_pair.hpp"

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "net/link/hello.hpp"
-#include "net/wire/crc32c.hpp"
+#include "graph/base/crc32c.hpp"
 #include "tests/support/data_messages.hpp"
 
 namespace troupe {

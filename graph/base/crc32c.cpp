@@ -1,5 +1,5 @@
 // CRC-32C by the SSE 4.2 instruction and by tables.
-#include "net/wire/crc32c.hpp"
+#include "graph/base/crc32c.hpp"
 
 #include <array>
 #include <cstring>
