@@ -1,5 +1,6 @@
 // The readers of the library, one row each.
 #include "data/images/readers.hpp"
+#include "data/records/records.hpp"
 #include "data/source/rows.hpp"
 #include "data/source/tensor_readers.hpp"
 #include "data/text/parts.hpp"
@@ -40,6 +41,7 @@ constexpr SourceReader kReaders[] = {
     {"cifar", [](const SourceArgs& args) { return cifar_stage(args, local_files()); }},
     {"documents", documents_stage},
     {"lines", lines_stage},
+    {"tfrecord", [](const SourceArgs& args) { return tfrecord_stage(args, local_files()); }},
 };
 
 }  // namespace
