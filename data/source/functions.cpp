@@ -1,4 +1,5 @@
 // The functions of the library that sources may name, one row each.
+#include "data/records/records.hpp"
 #include "data/source/stage.hpp"
 #include "data/text/parts.hpp"
 
@@ -34,6 +35,7 @@ const std::vector<SourceFunction>& builtin_functions() {
       {"shorter_than", bind_shorter_than},
       {"tokenize", bind_tokenize},
       {"windows", bind_windows},
+      {"example", bind_example},
   };
   return functions;
 }
