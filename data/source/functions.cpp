@@ -1,4 +1,5 @@
 // The functions of the library that sources may name, one row each.
+#include "data/images/functions.hpp"
 #include "data/records/records.hpp"
 #include "data/source/stage.hpp"
 #include "data/text/parts.hpp"
@@ -36,6 +37,11 @@ const std::vector<SourceFunction>& builtin_functions() {
       {"tokenize", bind_tokenize},
       {"windows", bind_windows},
       {"example", bind_example},
+      {"decode_image", bind_decode_image},
+      {"resize", bind_resize},
+      {"random_crop", bind_random_crop},
+      {"random_flip", bind_random_flip},
+      {"to_float", bind_to_float},
   };
   return functions;
 }
