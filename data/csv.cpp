@@ -1,5 +1,5 @@
 // read_csv() of troupe/data.hpp: RFC 4180 tables of numbers with a header line.
-#include "data/table.hpp"
+#include "data/csv_records.hpp"
 #include "troupe/data.hpp"
 
 namespace troupe {

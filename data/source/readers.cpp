@@ -39,6 +39,7 @@ constexpr SourceReader kReaders[] = {
     {"safetensors", make_safetensors},
     {"images", [](const SourceArgs& args) { return images_stage(args, local_files()); }},
     {"cifar", [](const SourceArgs& args) { return cifar_stage(args, local_files()); }},
+    {"csv", table_stage},
     {"documents", documents_stage},
     {"lines", lines_stage},
     {"tfrecord", [](const SourceArgs& args) { return tfrecord_stage(args, local_files()); }},

@@ -6,9 +6,16 @@ namespace {
 
 struct Rows {
   Fields fields;
-  std::vector<Tensor> columns;
+  std::vector<Tensor> columns, starts;
   std::string path;
   int64_t size = 0;
+
+  Tensor cell(size_t column, int64_t row) const {
+    if (!starts[column].defined())
+      return columns[column].rows(row, row + 1).reshaped(fields[column].type.shape);
+    const auto* start = starts[column].data<int64_t>();
+    return columns[column].rows(start[row], start[row + 1]);
+  }
 };
 
 class Row final : public LazyRecord {
@@ -16,9 +23,7 @@ class Row final : public LazyRecord {
   Row(std::shared_ptr<const Rows> rows, int64_t number) : rows_(std::move(rows)), number_(number) {}
   Record make() const override {
     Record out;
-    for (size_t i = 0; i < rows_->columns.size(); ++i)
-      out.push_back(
-          rows_->columns[i].rows(number_, number_ + 1).reshaped(rows_->fields[i].type.shape));
+    for (size_t i = 0; i < rows_->columns.size(); ++i) out.push_back(rows_->cell(i, number_));
     return out;
   }
   std::string place() const override { return detail::concat(rows_->path, ": record ", number_); }
@@ -55,14 +60,20 @@ class RowsStage final : public SourceStage {
 
 }  // namespace
 
-Stage rows_stage(Fields fields, std::vector<Tensor> columns, std::string path) {
+Stage rows_stage(Fields fields, std::vector<Tensor> columns, std::string path,
+                 std::vector<Tensor> starts) {
   TROUPE_CHECK(!columns.empty() && fields.size() == columns.size(), path, " has ", columns.size(),
                " columns and ", fields.size(), " fields");
   auto rows = std::make_shared<Rows>();
-  rows->size = columns[0].dim(0);
-  for (const Tensor& column : columns)
-    TROUPE_CHECK(column.dim(0) == rows->size, path, ": columns of ", rows->size, " and of ",
-                 column.dim(0), " rows");
+  starts.resize(columns.size());
+  const auto size_of_column = [&](size_t i) {
+    return starts[i].defined() ? starts[i].dim(0) - 1 : columns[i].dim(0);
+  };
+  rows->size = size_of_column(0);
+  for (size_t i = 0; i < columns.size(); ++i)
+    TROUPE_CHECK(size_of_column(i) == rows->size, path, ": columns of ", rows->size, " and of ",
+                 size_of_column(i), " rows");
+  rows->starts = std::move(starts);
   rows->fields = std::move(fields);
   rows->columns = std::move(columns);
   rows->path = std::move(path);

@@ -14,6 +14,7 @@ inline constexpr const char* kTextField = "text";
 
 Stage lines_stage(const SourceArgs& args);
 Stage documents_stage(const SourceArgs& args);
+Stage table_stage(const SourceArgs& args);
 
 SourceStep bind_tokenize(const Fields& inputs, const SourceArgs& args);
 SourceStep bind_shorter_than(const Fields& inputs, const SourceArgs& args);

@@ -141,6 +141,17 @@ class Bpe {
 //   line_bytes_max  a longer line is refused; 1 MiB by default
 // documents: each of the files `paths` is one record, with the field "text". With `tokenize` and
 //   `windows` it gives a language model its sequences. In memory one at a time.
+// csv: a table with a header line, which it reads into memory by columns. The fields are the
+//   columns by name: numbers as f32 [], others as the arguments say.
+//   path, separator   "," by default
+//   text       columns that are text, u8 [-1]; ignore: columns that are left out
+//   categories columns of words as codes, i64 []: the number of the word among all of the column,
+//              sorted by their bytes, or in the list that the argument NAME.values gives
+//   label      the column of the field "label", the last one: i64, f32 by label_type = "f32", or
+//              the code if it stands in `categories`
+//   missing    "refuse" (by default) a number or category that is one of `missing_words` (nothing,
+//              "?", "NA", "NaN", "nan" by default); or fill numbers in: "mean", "zero", "nan"
+//   stack      true: all numbers but the label are one field "features", f32 [columns], the first
 //
 // Functions of sources; `field` is the field they look at, "text" by default.
 //

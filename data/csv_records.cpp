@@ -1,5 +1,5 @@
 // The functions of CsvRecords.
-#include "data/table.hpp"
+#include "data/csv_records.hpp"
 
 #include <cmath>
 
