@@ -34,6 +34,7 @@ const std::vector<SourceFunction>& builtin_functions() {
       {"select", bind_select},
       {"longer_than", bind_longer_than},
       {"shorter_than", bind_shorter_than},
+      {"skip_grams", bind_skip_grams},
       {"tokenize", bind_tokenize},
       {"windows", bind_windows},
       {"example", bind_example},

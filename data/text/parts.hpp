@@ -20,6 +20,7 @@ SourceStep bind_tokenize(const Fields& inputs, const SourceArgs& args);
 SourceStep bind_shorter_than(const Fields& inputs, const SourceArgs& args);
 SourceStep bind_longer_than(const Fields& inputs, const SourceArgs& args);
 SourceStep bind_windows(const Fields& inputs, const SourceArgs& args);
+SourceStep bind_skip_grams(const Fields& inputs, const SourceArgs& args);
 
 // The number of a field by name. `of`: the function that wants it. Throws: Error(invalid_argument)
 // that names the fields there are.

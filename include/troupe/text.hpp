@@ -168,5 +168,14 @@ class Bpe {
 // windows: cuts a field [n] into records of `inputs` [length] and `targets` [length], the same
 //   shifted by one; one begins every `stride` elements, `length` by default. Elements at the end
 //   that fill no window, and other fields, are left out. No element is copied.
+// skip_grams: pairs of a word `centre` and a word `context` near it (Mikolov et al. 2013) from a
+//   field of ids, drawn anew in each epoch.
+//   window     of word i has the words from i - b to i + b, b uniform in 1 ... window; 5 by default
+//   subsample  threshold t: a word whose share of all words is f stays with sqrt(t / f), before
+//              windows are cut; 0: all stay
+//   counts     of words by id, for `subsample`, as of Vocabulary::counts()
+//   first_id   smaller ids are left out; by default the special tokens
+//   per        "pair" (by default): a record each, i64 []. "record": one record, i64 [pairs], for
+//              each of the input's, which costs less by an order of magnitude
 
 }  // namespace troupe
