@@ -5,12 +5,11 @@
 // the squared distances to the nearest centre) wins.
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <cstdio>
-#include <mutex>
 
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
+#include "apps/program/run_all.hpp"
 #include "apps/program/tables.hpp"
 #include "troupe/ops.hpp"
 
@@ -142,42 +141,6 @@ Start lloyd(Graph& graph, const std::vector<Shard>& shards, Output centres, doub
   return {end[0], sum_of(inertia), end[1]};
 }
 
-// Runs the starts, `at_once` of them at a time; a vector of values for each.
-std::vector<std::vector<Tensor>> run_starts(Session& session, const std::vector<Start>& starts,
-                                            int64_t at_once) {
-  std::vector<Callable> calls;
-  for (const Start& s : starts)
-    calls.push_back(session.prepare({s.centres, s.inertia, s.iterations}));
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<RunResult> results(calls.size());
-  size_t begun = 0, ended = 0;
-  ProgressLine line("kmeans");
-  std::unique_lock lock(mutex);
-  while (ended < calls.size()) {
-    if (begun < calls.size() && begun - ended < static_cast<size_t>(at_once)) {
-      const size_t i = begun++;
-      lock.unlock();
-      calls[i].start({}, {}, [&, i](RunResult result) {
-        std::lock_guard held(mutex);
-        results[i] = std::move(result);
-        ++ended;
-        changed.notify_one();
-      });
-      lock.lock();
-      continue;
-    }
-    changed.wait(lock, [&, before = ended] { return ended > before || ended == begun; });
-    line.show("starts", static_cast<int64_t>(ended), static_cast<int64_t>(calls.size()));
-  }
-  std::vector<std::vector<Tensor>> out;
-  for (RunResult& r : results) {
-    if (r.code != Errc::ok) throw Error(r.code, r.text);
-    out.push_back(std::move(r.values));
-  }
-  return out;
-}
-
 std::string centres_csv(const Tensor& centres, const Standardizer& columns) {
   std::string out;
   for (int64_t k = 0; k < centres.dim(0); ++k)
@@ -233,7 +196,13 @@ int run(const Options& given) {
               static_cast<long long>(given.k), static_cast<long long>(given.starts));
   Session session = cluster.open(graph, given.process());
   const auto begin = std::chrono::steady_clock::now();
-  const auto results = run_starts(session, starts, given.at_once);
+  std::vector<Call> calls;
+  for (const Start& s : starts)
+    calls.push_back({session.prepare({s.centres, s.inertia, s.iterations})});
+  std::vector<std::vector<Tensor>> results;
+  ProgressLine line("kmeans");
+  run_all(calls, given.at_once, line, "starts",
+          [&](size_t, std::vector<Tensor> values) { results.push_back(std::move(values)); });
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
