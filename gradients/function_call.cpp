@@ -72,7 +72,7 @@ std::set<int32_t> drawing_patterns(const Graph& graph, const Reach& reach) {
 }
 
 // By pattern: the values that it, or a pattern it calls, reads from outside.
-using FreeValues = std::map<int32_t, std::set<Output>>;
+using FreeValues = std::map<int32_t, std::set<Output, OutputOrder>>;
 
 FreeValues free_values(const Graph& graph, const Reach& reach) {
   FreeValues free;
@@ -85,7 +85,7 @@ FreeValues free_values(const Graph& graph, const Reach& reach) {
     more = false;
     for (const auto& [pattern, called] : reach.called)
       for (int32_t callee : called) {
-        const std::set<Output> theirs = free[callee];
+        const std::set<Output, OutputOrder> theirs = free[callee];
         for (const Output& value : theirs)
           if (!encloses(graph, pattern, graph.node(value.node).frame))
             more = free[pattern].insert(value).second || more;
@@ -185,7 +185,7 @@ class Copies {
     const auto scope = graph_.scope({.name = last_part(copy.name), .colocate_with = copy.name});
     const auto frame = open_frame(graph_, copy.id);
     const std::vector<Output> arguments = add_arguments(graph_, types_in(copy, "arguments"));
-    const std::set<Output>& free = free_[pattern];
+    const std::set<Output, OutputOrder>& free = free_[pattern];
     const size_t declared = arguments.size() - free.size() - drawing_.count(pattern);
     CopyRules rules;
     rules.one_device = true;

@@ -56,7 +56,7 @@ bool takes_path(const Node& node) {
 
 namespace {
 
-using Values = std::map<Output, Output>;
+using Values = std::map<Output, Output, OutputOrder>;
 
 // A backward function of the program reads values of the pattern. In a copy, the copied values
 // stand for them; in a copy of a copy, the values of that copy.

@@ -49,10 +49,10 @@ class GradientPass {
   Output sum(const Output& output);
 
   Graph& graph_;
-  std::set<Output> xs_;
+  std::set<Output, OutputOrder> xs_;
   std::vector<bool> depends_;  // by node: some output depends on an x
-  std::map<Output, std::vector<Output>> contributions_;
-  std::map<Output, Output> totals_;
+  std::map<Output, std::vector<Output>, OutputOrder> contributions_;
+  std::map<Output, Output, OutputOrder> totals_;
   std::set<int32_t> open_;  // nodes to visit
   GradientFrames frames_;
   Recomputation again_;

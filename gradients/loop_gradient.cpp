@@ -89,7 +89,7 @@ class StandIns {
   const int32_t loop_, body_;
   const bool recompute_;
   Output number_;
-  std::map<Output, Output> known_;
+  std::map<Output, Output, OutputOrder> known_;
 };
 
 // sum + more. The gradient of one row of x that a body read is zeros except for that row, so it is

@@ -89,11 +89,11 @@ void Recomputation::copy(const Node& node, int32_t scope, const std::vector<Outp
 Output Recomputation::outside(const Output& value, const Node& reader, int32_t scope,
                               const std::vector<Output>& arrived) {
   if (is_constant(graph_.node(value.node))) return value;
-  const auto [known, fresh] = gates_.try_emplace({scope, value});
+  const auto [known, fresh] = gates_[scope].try_emplace(value);
   if (!fresh) return known->second;
   Output around = value;
   for (int32_t s = graph_.state().recompute_scopes[static_cast<size_t>(scope)].parent;
-       s >= 0 && around == value;
+       s >= 0 && around.is(value);
        s = graph_.state().recompute_scopes[static_cast<size_t>(s)].parent)
     if (const auto it = copies_.at(s).find(value.node); it != copies_.at(s).end())
       around.node = it->second;
@@ -152,7 +152,7 @@ class Account {
       return std::binary_search(scope.nodes.begin(), scope.nodes.end(), id);
     };
     RecomputedScope out{.name = scope.name};
-    std::set<Output> reads;
+    std::set<Output, OutputOrder> reads;
     for (int32_t id : ids_) {
       if (!is_copy(id) || !in_scope(original_of(graph_, id))) continue;
       const Node& node = graph_.node(id);
@@ -186,8 +186,9 @@ class Account {
 
   const Graph& graph_;
   const std::vector<int32_t>& ids_;
-  std::set<Output> read_again_;  // originals of the values that the backward half reads from copies
-  std::set<Output> kept_;        // values that copies read and that are not copies
+  std::set<Output, OutputOrder>
+      read_again_;  // originals of the values that the backward half reads from copies
+  std::set<Output, OutputOrder> kept_;  // values that copies read and that are not copies
 };
 
 }  // namespace

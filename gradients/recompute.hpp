@@ -40,8 +40,8 @@ class Recomputation {
   Graph& graph_;
   GradientFrames& frames_;
   std::vector<Output> ends_;
-  std::map<int32_t, Copies> copies_;                    // by scope
-  std::map<std::pair<int32_t, Output>, Output> gates_;  // by scope and value read
+  std::map<int32_t, Copies> copies_;                                // by scope
+  std::map<int32_t, std::map<Output, Output, OutputOrder>> gates_;  // by scope and value read
 };
 
 }  // namespace troupe

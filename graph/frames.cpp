@@ -69,7 +69,8 @@ Output enter(Graph& graph, Output value, int32_t frame, const Node& reader, Orig
   }
   value = enter(graph, value, graph.node(frame).frame, reader, at);
   const OpenScope& scope = scopes.back();
-  const std::tuple key(frame, value, to_string(scope.device) + " " + scope.colocate_with);
+  const std::tuple key(frame, value.node, value.index,
+                       to_string(scope.device) + " " + scope.colocate_with);
   const auto captured = scope.captured;
   if (captured)
     if (const auto known = captured->find(key); known != captured->end()) return known->second;

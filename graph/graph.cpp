@@ -288,6 +288,15 @@ const std::string& Output::name() const {
   return graph->node(node).name;
 }
 
+bool same_outputs(const std::vector<Output>& a, const std::vector<Output>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Output& x, const Output& y) { return x.is(y); });
+}
+
+bool OutputOrder::operator()(const std::vector<Output>& a, const std::vector<Output>& b) const {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), *this);
+}
+
 Graph::Graph(std::shared_ptr<const Registry> registry)
     : registry_(std::move(registry)),
       state_(std::make_unique<GraphState>()),

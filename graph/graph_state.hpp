@@ -21,8 +21,8 @@ using FrameRoute = std::function<Output(Output)>;
 
 // The properties that nodes made in a scope get; those of outer scopes are merged in.
 struct OpenScope {
-  // By frame, output and device.
-  using Captured = std::map<std::tuple<int32_t, Output, std::string>, Output>;
+  // By frame, node, index of its output, and device.
+  using Captured = std::map<std::tuple<int32_t, int32_t, int32_t, std::string>, Output>;
 
   std::string prefix;  // "" or "tower0/fc1/"
   DeviceName device;

@@ -75,7 +75,7 @@ class Returns {
 
 std::vector<int32_t> prune(const Graph& graph, const std::vector<Output>& fetches,
                            const std::vector<Output>& feeds) {
-  std::set<Output> fed;
+  std::set<Output, OutputOrder> fed;
   std::map<int32_t, size_t> fed_count;  // node -> number of its outputs that are fed
   for (size_t i = 0; i < feeds.size(); ++i) {
     check_output(graph, feeds[i], "feed", i, true);

@@ -32,7 +32,7 @@ Output after(Output x, const std::vector<int32_t>& nodes, Origin at) {
 void add_up(std::vector<ParameterGradient>& sum, const std::vector<ParameterGradient>& next,
             Origin at) {
   const auto same = [](const ParameterGradient& a, const ParameterGradient& b) {
-    return a.parameter == b.parameter;
+    return a.parameter.is(b.parameter);
   };
   if (!std::equal(sum.begin(), sum.end(), next.begin(), next.end(), same))
     throw refuse(kCaller, at, "its function made a loss of other parameters for another part");

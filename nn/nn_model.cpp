@@ -1,6 +1,4 @@
 // nn::Model: names, parameters, penalties and running averages of the layers of one model.
-#include <algorithm>
-
 #include "graph/frames.hpp"
 #include "nn/nn_layers.hpp"
 #include "graph/base/refuse.hpp"
@@ -80,7 +78,8 @@ Output Model::parameter(std::string_view name, const Shape& shape, const Initial
   if (is_half(dtype)) dtype = DType::f32;       // parameters are never rounded
   const Output out = read_parameter(
       whole, name, first_values(graph_, shape, first, options_.seed, whole, dtype, at), at);
-  if (std::find(parameters_.begin(), parameters_.end(), out) != parameters_.end()) return out;
+  for (const Output& known : parameters_)
+    if (known.is(out)) return out;
   parameters_.push_back(out);
   for (const double scale : {regularizer.l1, regularizer.l2})
     if (!(scale >= 0))

@@ -475,7 +475,7 @@ class Cutter {
   std::map<std::pair<int32_t, std::string>, int32_t> acks_;   // the same key -> its Send of acks
   std::map<int32_t, int32_t>
       deciding_;  // opener -> the branch that is dead after the last iteration
-  std::set<Output> fed_;
+  std::set<Output, OutputOrder> fed_;
   std::vector<PartNode> fetches_;
   std::map<int32_t, std::string> bodies_;              // opener of a function -> its device_of()
   std::map<int32_t, std::vector<PartNode>> returned_;  // the same key -> the results of its calls

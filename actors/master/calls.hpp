@@ -78,6 +78,13 @@ class Calls {
 
  private:
   using Later = Installer::Later;
+  using Asked = std::pair<std::vector<Output>, std::vector<Output>>;  // fetches and feeds
+  struct AskedOrder {
+    bool operator()(const Asked& a, const Asked& b) const {
+      constexpr OutputOrder less;
+      return less(a.first, b.first) || (!less(b.first, a.first) && less(a.second, b.second));
+    }
+  };
   PreparedCall make(const std::vector<Output>& fetches, const std::vector<Output>& feeds,
                     bool passes) const;
   PreparedCall make_with_replaced(const std::vector<Output>& fetches,
@@ -104,7 +111,7 @@ class Calls {
   std::condition_variable changed_;
   Ensure ensure_;
   int64_t versions_ = 0;
-  std::map<std::pair<std::vector<Output>, std::vector<Output>>, int64_t> ids_;
+  std::map<Asked, int64_t, AskedOrder> ids_;
   bool stopped_ = false;
   Installer installer_;
 };

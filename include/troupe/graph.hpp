@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -48,8 +49,18 @@ struct Output {
   DType dtype() const;
   const Shape& shape() const;
   const std::string& name() const;  // of the node
-  friend bool operator==(const Output&, const Output&) = default;
-  friend auto operator<=>(const Output&, const Output&) = default;
+  // True if both are one output of one node. `==` and `<` make nodes (troupe/ops/elementwise.hpp).
+  bool is(const Output& other) const {
+    return graph == other.graph && node == other.node && index == other.index;
+  }
+};
+bool same_outputs(const std::vector<Output>& a, const std::vector<Output>& b);  // one by one
+// The order of nodes in their graph, for maps and sets: std::map<Output, Tensor, OutputOrder>.
+struct OutputOrder {
+  bool operator()(const Output& a, const Output& b) const {
+    return std::tie(a.graph, a.node, a.index) < std::tie(b.graph, b.node, b.index);
+  }
+  bool operator()(const std::vector<Output>& a, const std::vector<Output>& b) const;
 };
 
 struct Node {

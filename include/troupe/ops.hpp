@@ -27,17 +27,6 @@
 
 namespace troupe {
 
-// An argument of an operator: an Output, or a number that becomes a constant of the other side's
-// dtype. Its constructor records the caller's line, as an operator has no parameter for it.
-struct Operand {
-  Operand(Output value, Origin at = Origin::here())
-      : value(value), at(at) {}  // NOLINT: meant to convert
-  Operand(double number, Origin at = Origin::here()) : number(number), at(at) {}  // NOLINT
-  Output value;
-  std::optional<double> number;
-  Origin at;
-};
-
 // ---- sources ----
 
 Output constant(Graph& graph, Tensor value, std::string_view name = "", Origin at = Origin::here());
@@ -88,15 +77,6 @@ Output where(Output condition, Output a, Output b, Origin at = Origin::here());
 Output cast(Output x, DType dtype, Origin at = Origin::here());
 Output identity(Output x, std::string_view name = "", Origin at = Origin::here());
 Output stop_gradient(Output x, Origin at = Origin::here());  // x, and no gradient flows back
-Output operator+(Operand a, Operand b);
-Output operator-(Operand a, Operand b);
-Output operator*(Operand a, Operand b);
-Output operator/(Operand a, Operand b);
-Output operator%(Operand a, Operand b);  // mod
-Output operator&(Operand a, Operand b);  // bitwise_and, bitwise_or, bitwise_xor
-Output operator|(Operand a, Operand b);
-Output operator^(Operand a, Operand b);
-Output operator-(Operand x);
 
 // ---- matrices and networks ----
 // For floats unless said otherwise. Images are NHWC, [batch, height, width, channels]; filters are

@@ -16,7 +16,7 @@
 
 namespace troupe {
 
-using FedValues = std::map<Output, Tensor>;
+using FedValues = std::map<Output, Tensor, OutputOrder>;
 
 // Values on the host; runs nodes whose inputs are there.
 class HostRun {

@@ -80,5 +80,11 @@ Output operator&(Operand a, Operand b) { return apply(bitwise_and, a, b); }
 Output operator|(Operand a, Operand b) { return apply(bitwise_or, a, b); }
 Output operator^(Operand a, Operand b) { return apply(bitwise_xor, a, b); }
 Output operator-(Operand x) { return negate(x.value, x.at); }
+Output operator==(Operand a, Operand b) { return apply(equal, a, b); }
+Output operator!=(Operand a, Operand b) { return apply(not_equal, a, b); }
+Output operator<(Operand a, Operand b) { return apply(less, a, b); }
+Output operator<=(Operand a, Operand b) { return apply(less_equal, a, b); }
+Output operator>(Operand a, Operand b) { return apply(greater, a, b); }
+Output operator>=(Operand a, Operand b) { return apply(greater_equal, a, b); }
 
 }  // namespace troupe

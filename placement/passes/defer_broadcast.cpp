@@ -51,7 +51,7 @@ class DeferBroadcast {
         large_.insert(id);
         found.push_back(id);
       }
-    std::map<Output, Output> instead;
+    std::map<Output, Output, OutputOrder> instead;
     for (int32_t id : found)
       if (all_take_small(graph_.node(id))) replace(graph_.node(id), instead);
     Edits edits(call_);
@@ -152,7 +152,7 @@ class DeferBroadcast {
     return large_.count(node.id) || is_cut(node);
   }
 
-  void replace(const Node& node, std::map<Output, Output>& instead) {
+  void replace(const Node& node, std::map<Output, Output, OutputOrder>& instead) {
     const auto value = [&](int32_t id, size_t index) {
       return Output{&graph_, id, static_cast<int32_t>(index)};
     };

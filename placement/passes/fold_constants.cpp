@@ -8,6 +8,7 @@
 // allowances. The growth of a graph is bounded, whatever it contains.
 #include <algorithm>
 
+#include "graph/find_output.hpp"
 #include "graph/made_nodes.hpp"
 #include "graph/op.hpp"
 #include "graph/op_properties.hpp"
@@ -79,8 +80,7 @@ class Folding {
     int64_t bytes = 0;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Output& input = node.inputs[i];
-      if (std::find(node.inputs.begin(), node.inputs.begin() + static_cast<ptrdiff_t>(i), input) ==
-          node.inputs.begin() + static_cast<ptrdiff_t>(i))
+      if (find_output(node.inputs, input) - node.inputs.begin() == static_cast<ptrdiff_t>(i))
         bytes += credit_[static_cast<size_t>(input.node)];
     }
     return bytes;

@@ -20,6 +20,7 @@
 #include <set>
 
 #include "graph/attr_text.hpp"
+#include "graph/find_output.hpp"
 #include "graph/made_nodes.hpp"
 #include "graph/op.hpp"
 #include "graph/op_properties.hpp"
@@ -161,7 +162,7 @@ class Fusing {
   };
 
   static void add_once(std::vector<Output>& list, const Output& output) {
-    if (std::find(list.begin(), list.end(), output) == list.end()) list.push_back(output);
+    if (find_output(list, output) == list.end()) list.push_back(output);
   }
 
   // The node whose product the group continues: the latest one, if there are several.
@@ -262,7 +263,7 @@ class Fusing {
     if (plan.producer) nodes.insert(nodes.begin(), plan.producer->id);
     if (group(g).taker) nodes.push_back(group(g).taker->id);
     if (nodes.size() < 2) return;
-    std::map<Output, std::string> names;
+    std::map<Output, std::string, OutputOrder> names;
     std::string text = "troupe graph 1\n";
     for (const Output& input : plan.inputs) {
       const std::string name = detail::concat(kInputName, names.size());
@@ -275,7 +276,7 @@ class Fusing {
       const Node& node = graph_.node(nodes[i]);
       text += line_of(node, names) + "\n";
       names[value_of(node)] = node.name;
-      const auto at = std::find(plan.outputs.begin(), plan.outputs.end(), value_of(node));
+      const auto at = find_output(plan.outputs, value_of(node));
       if (at != plan.outputs.end())
         wanted[static_cast<size_t>(at - plan.outputs.begin())] =
             static_cast<int64_t>(plan.inputs.size() + i);
@@ -295,7 +296,8 @@ class Fusing {
     return line;
   }
 
-  static std::string line_of(const Node& node, const std::map<Output, std::string>& names) {
+  static std::string line_of(const Node& node,
+                             const std::map<Output, std::string, OutputOrder>& names) {
     std::string inputs;
     for (const Output& input : node.inputs)
       inputs += (inputs.empty() ? "" : ", ") + names.at(input);

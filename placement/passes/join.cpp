@@ -37,7 +37,7 @@ class Joining {
       if (!may_join(*node)) continue;
       if (node->op->join) visit(*node);
       if (forward_ops.count(node->op) && roles(*node).free() && !node->inputs.empty())
-        forward_[{node->op, node->inputs.back()}].push_back(node->id);
+        forward_[node->op][node->inputs.back()].push_back(node->id);
     }
     return std::move(edits_);
   }
@@ -86,13 +86,14 @@ class Joining {
   // An earlier node that reads the last inputs of this one.
   const Node* forward_of(const Node& backward) {
     const Op* with = graph_.registry().find(backward.op->join->with);
-    std::vector<int32_t>& found = forward_[{with, backward.inputs.back()}];
+    std::vector<int32_t>& found = forward_[with][backward.inputs.back()];
     for (auto id = found.begin(); id != found.end(); ++id) {
       const Node& node = graph_.node(*id);
       if (node.frame != backward.frame || node.device != backward.device ||
           node.colocate_with != backward.colocate_with ||
           node.inputs.size() >= backward.inputs.size() ||
-          !std::equal(node.inputs.rbegin(), node.inputs.rend(), backward.inputs.rbegin()))
+          !std::equal(node.inputs.rbegin(), node.inputs.rend(), backward.inputs.rbegin(),
+                      [](const Output& a, const Output& b) { return a.is(b); }))
         continue;
       found.erase(id);  // it serves one node only
       return &node;
@@ -127,7 +128,7 @@ class Joining {
   const std::vector<NodeRoles> roles_;
   Edits edits_;
   // By op and last input.
-  std::map<std::pair<const Op*, Output>, std::vector<int32_t>> forward_;
+  std::map<const Op*, std::map<Output, std::vector<int32_t>, OutputOrder>> forward_;
   std::map<int32_t, bool> needs_;  // by node: depends on the forward node under consideration
   std::vector<Reader> shapes_;
 };

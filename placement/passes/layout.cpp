@@ -85,12 +85,12 @@ class Groups {
 
  private:
   struct Group {
-    bool leader = true;          // false: merged into another group
-    std::vector<int32_t> roots;  // transposes at its beginning
-    std::vector<int32_t> nodes;  // nodes that would move
-    std::set<int32_t> read;      // roots and nodes whose value other nodes read as it is
-    std::set<Output> others;     // inputs that would be transposed for its nodes
-    double gain = 0;             // transposed elements saved
+    bool leader = true;                    // false: merged into another group
+    std::vector<int32_t> roots;            // transposes at its beginning
+    std::vector<int32_t> nodes;            // nodes that would move
+    std::set<int32_t> read;                // roots and nodes whose value other nodes read as it is
+    std::set<Output, OutputOrder> others;  // inputs that would be transposed for its nodes
+    double gain = 0;                       // transposed elements saved
     bool moves = false;
     Order order;
   };
@@ -163,7 +163,7 @@ void Groups::visit(const Node& node) {
   const Order order = group(first).order;
   const auto ndim = static_cast<int>(order.size());
   if (node.outputs[0].shape.ndim() != ndim) return;
-  std::set<Output> others;
+  std::set<Output, OutputOrder> others;
   for (const Output& input : node.inputs) {
     if (const int32_t g = group_of(input.node); g >= 0) {
       if (group(g).order != order || !together(node, group(g))) return;
@@ -250,7 +250,7 @@ Rewritten Groups::move(CallGraph call) const {
   std::vector<Moved> all;
   for (const Group& group : groups_) {
     if (!group.moves) continue;
-    std::map<Output, Output> there;  // values in the other layout
+    std::map<Output, Output, OutputOrder> there;  // values in the other layout
     for (const int32_t id : group.roots)
       there[{call.graph.get(), id, 0}] = graph_.node(id).inputs[0];
     for (const int32_t id : group.nodes) {

@@ -79,7 +79,9 @@ bool same(const Attrs& a, const Attrs& b) {
 struct Reads {
   std::vector<Output> inputs;
   std::vector<int32_t> before;  // sorted
-  friend bool operator==(const Reads&, const Reads&) = default;
+  friend bool operator==(const Reads& a, const Reads& b) {
+    return same_outputs(a.inputs, b.inputs) && a.before == b.before;
+  }
 };
 
 class Merging {

@@ -102,7 +102,7 @@ std::vector<Tensor> CaseRunner::run_model(const onnx::Model& model,
   }
   add_nodes(graph_, model.graph(), opset_of(model), feeds, names);
   std::vector<Output> fetches;
-  std::set<Output> fetched;
+  std::set<Output, OutputOrder> fetched;
   for (const onnx::Value& value : model.graph().output()) {
     const Output out = names.at(value.name());
     fetches.push_back(feeds.count(out) || !fetched.insert(out).second ? identity(out) : out);

@@ -63,7 +63,7 @@ TEST_CASE("clip_by_global_norm scales all gradients by one norm") {
   Two two;  // the norm is 5.5
   const auto clipped = clip_by_global_norm(two.gradients, 1.5);
   REQUIRE(clipped.size() == 2);
-  CHECK(clipped[1].parameter == two.v);
+  CHECK(clipped[1].parameter.is(two.v));
   CHECK(clipped[1].gradient.shape() == Shape{1, 2});
   check_values(evaluate(clipped[0].gradient),
                {0.8181818181818182, -1.0909090909090908, 0.13636363636363635});
@@ -166,8 +166,8 @@ TEST_CASE("a moving average is a parameter beside its own, for the same replica"
                {2, -4});
   const size_t nodes = graph.nodes().size();
   const MovingAverage again = moving_average(w, 0.75);
-  CHECK(again.value == average.value);
-  CHECK(again.update == average.update);
+  CHECK(again.value.is(average.value));
+  CHECK(again.update.is(average.update));
   CHECK(graph.nodes().size() == nodes);
   const std::string refused = refusal_of([&] { moving_average(w, 0.5); }).text;
   CHECK(refused.find("parameter fc/w has an average of decay 0.75, made at ") != refused.npos);

@@ -54,8 +54,8 @@ TEST_CASE("a model that is rewound shares its parameters with the pass before") 
   const Output a = nn::dense(model, x, 2);
   model.rewind();
   const Output b = nn::dense(model, x, 2), c = nn::dense(model, x, 2);
-  CHECK(graph.node(a.node).inputs[1] == graph.node(b.node).inputs[1]);
-  CHECK(graph.node(a.node).inputs[1] != graph.node(c.node).inputs[1]);
+  CHECK(graph.node(a.node).inputs[1].is(graph.node(b.node).inputs[1]));
+  CHECK_FALSE(graph.node(a.node).inputs[1].is(graph.node(c.node).inputs[1]));
   CHECK(parameter_names(model) == Names{"dense/w", "dense/b", "dense_1/w", "dense_1/b"});
   const auto scope = model.scope("open");
   CHECK_THROWS_WITH_AS(model.rewind(), doctest::Contains("the scope open/ is open"), Error);
@@ -66,7 +66,7 @@ TEST_CASE("penalties are those of regularized weights, each counted once") {
   nn::Model model(graph);
   const Output x = constant(graph, Tensor::of<double>({1, 1}, {1, 2}));
   const Output loss = reduce_sum(x);
-  CHECK(model.with_penalties(loss) == loss);
+  CHECK(model.with_penalties(loss).is(loss));
   nn::dense(model, x, 1, {.weights = nn::constant(-3), .regularizer = {.l1 = 0.5}, .name = "a"});
   nn::dense(model, x, 1, {.weights = nn::constant(2), .regularizer = {.l2 = 0.25}, .name = "b"});
   nn::dense(model, x, 1, {.weights = nn::constant(-3), .regularizer = {.l1 = 0.5}, .name = "a"});
@@ -79,7 +79,7 @@ TEST_CASE("without running averages an update is itself") {
   Graph graph;
   nn::Model model(graph);
   const Output update = group(graph, {});
-  CHECK(model.with_updates(update) == update);
+  CHECK(model.with_updates(update).is(update));
   CHECK_THROWS_AS(model.with_updates({}), Error);
   CHECK_THROWS_AS(model.with_penalties({}), Error);
 }

@@ -68,7 +68,7 @@ TEST_CASE("functions that no other test calls make the nodes that their names sa
     CAPTURE(each.op);
     const Node& node = graph.node(each.made.node);
     CHECK(node.op->name == each.op);
-    CHECK(node.inputs == each.inputs);
+    CHECK(same_outputs(node.inputs, each.inputs));
     for (const auto& attr : each.attrs) {
       CAPTURE(attr.first);
       CHECK(exact_text(node.attrs.at(attr.first)) == exact_text(attr.second));

@@ -54,7 +54,7 @@ TEST_CASE("a node is in the frame that was open, and reads what it captured ther
   CHECK(frames_of(p.graph, "while/body/cond/branch1/Multiply") ==
         "while/body/cond/branch1 while/again while/Loop ");
   const Node& square = *p.graph.find("while/body/cond/branch1/Multiply");
-  CHECK(square.inputs[0] == square.inputs[1]);
+  CHECK(square.inputs[0].is(square.inputs[1]));
   CHECK(p.graph.node(square.inputs[0].node).op->name == "Capture");
   CHECK(p.graph.node(square.inputs[0].node).control_inputs == std::vector<int32_t>{square.frame});
 }

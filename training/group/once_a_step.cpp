@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "graph/op.hpp"
@@ -28,13 +29,16 @@ Output source_of(Output value) {
   return value;
 }
 
-// The branches that the node is in: (selector, number of branches) -> branch.
-std::map<std::pair<Output, int64_t>, int64_t> branches_of(const Graph& graph, const Node& node) {
-  std::map<std::pair<Output, int64_t>, int64_t> out;
+// The branches that the node is in: (selector, its output, number of branches) -> branch.
+using Choices = std::map<std::tuple<int32_t, int32_t, int64_t>, int64_t>;
+Choices branches_of(const Graph& graph, const Node& node) {
+  Choices out;
   for (int32_t frame = node.frame; frame >= 0; frame = graph.node(frame).frame)
-    if (const Node& opener = graph.node(frame); opener.op->control == ControlKind::branch)
-      out[{source_of(opener.inputs[0]), properties_of(opener).frame.branches(opener)}] =
+    if (const Node& opener = graph.node(frame); opener.op->control == ControlKind::branch) {
+      const Output selector = source_of(opener.inputs[0]);
+      out[{selector.node, selector.index, properties_of(opener).frame.branches(opener)}] =
           properties_of(opener).frame.index(opener);
+    }
   return out;
 }
 

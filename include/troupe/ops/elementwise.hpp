@@ -1,12 +1,46 @@
-// Element-wise functions besides those of troupe/ops.hpp. They broadcast as NumPy does. The
-// conventions of troupe/ops.hpp hold for these functions.
+// Operators, and element-wise functions besides those of troupe/ops.hpp. They broadcast as NumPy
+// does. The conventions of troupe/ops.hpp hold for these functions.
 #pragma once
 
+#include <concepts>
 #include <optional>
 
 #include "troupe/graph.hpp"
 
 namespace troupe {
+
+// ---- operators ----
+
+// An argument of an operator: an Output, or a number that becomes a constant of the other side's
+// dtype. Its constructor records the caller's line, as an operator has no parameter for it.
+struct Operand {
+  Operand(Output value, Origin at = Origin::here())
+      : value(value), at(at) {}  // NOLINT: meant to convert
+  Operand(double number, Origin at = Origin::here()) : number(number), at(at) {}  // NOLINT
+  template <std::same_as<bool> Truth>  // true and false are no numbers
+  Operand(Truth, Origin = {}) = delete;
+  Output value;
+  std::optional<double> number;
+  Origin at;
+};
+
+Output operator+(Operand a, Operand b);
+Output operator-(Operand a, Operand b);
+Output operator*(Operand a, Operand b);
+Output operator/(Operand a, Operand b);
+Output operator%(Operand a, Operand b);  // mod
+Output operator&(Operand a, Operand b);  // bitwise_and, bitwise_or, bitwise_xor
+Output operator|(Operand a, Operand b);
+Output operator^(Operand a, Operand b);
+Output operator-(Operand x);
+// Masks, bool: equal, not_equal, less and so on, element by element. A mask is no condition of the
+// program, so `if (a == b)` does not compile; Output::is() compares the Outputs themselves.
+Output operator==(Operand a, Operand b);
+Output operator!=(Operand a, Operand b);
+Output operator<(Operand a, Operand b);
+Output operator<=(Operand a, Operand b);
+Output operator>(Operand a, Operand b);
+Output operator>=(Operand a, Operand b);
 
 // ---- one input ----
 // For floats unless said otherwise; the result is NaN where the function is undefined. Functions

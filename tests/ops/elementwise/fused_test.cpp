@@ -156,8 +156,8 @@ TEST_CASE("random graphs of all element-wise ops have the same bits fused and no
     random.grow(20);
     std::vector<Output> fetches(random.values.end() - 2, random.values.end());
     for (size_t i = leaves; i < random.values.size(); i += 7) fetches.push_back(random.values[i]);
-    std::sort(fetches.begin(), fetches.end());
-    fetches.erase(std::unique(fetches.begin(), fetches.end()), fetches.end());
+    const std::set<Output, OutputOrder> different(fetches.begin(), fetches.end());
+    fetches.assign(different.begin(), different.end());
     Both both;
     const Refusal refused =
         refusal_of([&] { both = evaluate_both(random.graph, fetches, random.feeds); });

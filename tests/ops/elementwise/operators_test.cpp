@@ -1,7 +1,58 @@
-// The operators + - * / % & | ^ and numbers in them.
+// The operators + - * / % & | ^, == != < <= > >=, and numbers in them and in functions.
+#include <set>
+#include <type_traits>
+
 #include "tests/support/op_cases.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace troupe {
+namespace {
+
+// `if (a == b)` does not compile, and true and false are no numbers.
+static_assert(!std::is_constructible_v<bool, Output>);
+static_assert(std::is_same_v<decltype(Output() == Output()), Output>);
+static_assert(std::is_same_v<decltype(1 < Output()), Output>);
+static_assert(std::is_constructible_v<Operand, double> && std::is_constructible_v<Operand, int>);
+static_assert(!std::is_constructible_v<Operand, bool>);
+
+}  // namespace
+
+TEST_CASE("comparisons of outputs make masks, as the functions do") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, Shape{3}),
+               labels = placeholder(graph, DType::i64, Shape{3});
+  const FedValues feeds = {{x, f32(vector({1, -2, 3}))}, {labels, i64(vector({5, 0, 7}))}};
+  const auto mask = [&](Output of, std::initializer_list<double> wanted) {
+    CHECK(of.dtype() == DType::boolean);
+    CHECK(same_bits(evaluate(of, feeds), booleans(vector(wanted))));
+  };
+  mask(x == 3.0, {0, 0, 1});
+  mask(x != 3.0, {1, 1, 0});
+  mask(x < 1.0, {0, 1, 0});
+  mask(x <= 1.0, {1, 1, 0});
+  mask(x > zeros_like(x), {1, 0, 1});
+  mask(x >= 1.0, {1, 0, 1});
+  mask(0.0 < x, {1, 0, 1});
+  mask(labels != 0, {1, 0, 1});
+  const Output kept = x * cast(x > zeros_like(x), DType::f32);
+  CHECK(same_bits(evaluate(kept, feeds), f32(vector({1, -0.0, 3}))));
+}
+
+TEST_CASE("outputs are compared by is(), and sorted as their nodes were made") {
+  Graph graph;
+  const Output a = placeholder(graph, DType::f32, {4}, "a");
+  const std::vector<Output> parts = split(a, 2, 0);
+  CHECK(a.is(graph.output("a")));
+  CHECK_FALSE(parts[0].is(parts[1]));
+  CHECK_FALSE(a.is(Output{}));
+  CHECK(same_outputs(parts, split(a, 2, 0)) == false);
+  CHECK(same_outputs(parts, {parts[0], parts[1]}));
+  CHECK_FALSE(same_outputs(parts, {parts[0]}));
+  const std::set<Output, OutputOrder> sorted = {parts[1], a, parts[0], a};
+  CHECK(same_outputs({sorted.begin(), sorted.end()}, {a, parts[0], parts[1]}));
+  CHECK(OutputOrder()({a}, parts));
+  CHECK_FALSE(OutputOrder()(parts, {a}));
+}
 
 TEST_CASE("numbers in operators become constants of the other side's dtype") {
   Graph graph;

@@ -52,7 +52,7 @@ TEST_CASE("the nodes of a call know what they were, and outputs are found where 
   CHECK(next.moved[a] == next.call.graph->output("x"));
   CHECK(next.moved[b] == next.call.graph->output("b"));
   CHECK(next.moved[x] == next.call.feeds[0]);
-  CHECK(next.call.fetches[0] == next.call.graph->output("b"));
+  CHECK(next.call.fetches[0].is(next.call.graph->output("b")));
   CHECK(next.call.graph->find("a") == nullptr);
 
   const auto folding = graph_of("c = Constant() value=f32[] {2}\nd = Square(c)\n");
