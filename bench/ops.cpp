@@ -121,7 +121,7 @@ Tensor some_indices(const Shape& shape, int64_t below) {
 }
 
 using Unary = Output (*)(Output, Origin);
-using Binary = Output (*)(Output, Output, Origin);
+using Binary = Output (*)(Operand, Operand, Origin);
 
 void add_elementwise(std::vector<Case>& all) {
   const std::vector<std::pair<const char*, Unary>> unary = {

@@ -52,12 +52,13 @@ Output truncated_normal(Graph& graph, Shape shape, double mean = 0, double stdde
 
 // ---- element-wise ----
 
+// An Operand is an Output, or a number beside one (troupe/ops/elementwise.hpp).
 // For numbers. Division of an integer by zero fails the step; a quotient is truncated towards zero.
-Output add(Output a, Output b, Origin at = Origin::here());
-Output subtract(Output a, Output b, Origin at = Origin::here());
-Output multiply(Output a, Output b, Origin at = Origin::here());
-Output divide(Output a, Output b, Origin at = Origin::here());
-Output maximum(Output a, Output b, Origin at = Origin::here());  // NaN if either is NaN
+Output add(Operand a, Operand b, Origin at = Origin::here());
+Output subtract(Operand a, Operand b, Origin at = Origin::here());
+Output multiply(Operand a, Operand b, Origin at = Origin::here());
+Output divide(Operand a, Operand b, Origin at = Origin::here());
+Output maximum(Operand a, Operand b, Origin at = Origin::here());  // NaN if either is NaN
 Output square(Output x, Origin at = Origin::here());
 Output negate(Output x, Origin at = Origin::here());  // not of u8
 Output relu(Output x, Origin at = Origin::here());    // max(x, 0); not of u8
@@ -68,10 +69,10 @@ Output sqrt(Output x, Origin at = Origin::here());
 Output tanh(Output x, Origin at = Origin::here());
 Output sigmoid(Output x, Origin at = Origin::here());  // 1 / (1 + e^-x)
 // For numbers, `equal` also for bool. The result is bool.
-Output equal(Output a, Output b, Origin at = Origin::here());
-Output greater(Output a, Output b, Origin at = Origin::here());
-// a where the bool condition is true, else b; all three broadcast.
-Output where(Output condition, Output a, Output b, Origin at = Origin::here());
+Output equal(Operand a, Operand b, Origin at = Origin::here());
+Output greater(Operand a, Operand b, Origin at = Origin::here());
+// a where the bool condition is true, else b; all three broadcast. One of a and b may be a number.
+Output where(Output condition, Operand a, Operand b, Origin at = Origin::here());
 // From any dtype to any: floats become integers by truncation towards zero, limited to the range of
 // the dtype; to bool: x != 0. A gradient passes between floats only.
 Output cast(Output x, DType dtype, Origin at = Origin::here());
@@ -146,6 +147,18 @@ Output reduce_sum(Output x, ReduceOptions options = {}, Origin at = Origin::here
 Output reduce_mean(Output x, ReduceOptions options = {}, Origin at = Origin::here());
 // For numbers; refuses an empty reduction. All elements that equal the maximum share the gradient.
 Output reduce_max(Output x, ReduceOptions options = {}, Origin at = Origin::here());
+template <AxisNumber Number, size_t n>
+Output reduce_sum(Output x, const Number (&axes)[n], Origin at = Origin::here()) {
+  return reduce_sum(x, ReduceOptions{{axes, axes + n}}, at);
+}
+template <AxisNumber Number, size_t n>
+Output reduce_mean(Output x, const Number (&axes)[n], Origin at = Origin::here()) {
+  return reduce_mean(x, ReduceOptions{{axes, axes + n}}, at);
+}
+template <AxisNumber Number, size_t n>
+Output reduce_max(Output x, const Number (&axes)[n], Origin at = Origin::here()) {
+  return reduce_max(x, ReduceOptions{{axes, axes + n}}, at);
+}
 // The index, i64, of the maximum along the axis; of equals the first.
 Output argmax(Output x, int64_t axis = -1, Origin at = Origin::here());
 

@@ -281,6 +281,10 @@ class Tensor {
     return of(std::span<const T>(values.begin(), values.size()), shape, at);
   }
   template <class T>
+  static Tensor of(const std::vector<T>& values, const Shape& shape, Origin at = Origin::here()) {
+    return of(std::span<const T>(values.data(), values.size()), shape, at);
+  }
+  template <class T>
   static Tensor scalar(T value) {
     return of(std::span<const T>(&value, 1), Shape{});
   }

@@ -79,11 +79,11 @@ std::vector<Op> arithmetic_ops() {
   };
 }
 
-Output add(Output a, Output b, Origin at) { return node_of("Add", {a, b}, at); }
-Output subtract(Output a, Output b, Origin at) { return node_of("Subtract", {a, b}, at); }
-Output multiply(Output a, Output b, Origin at) { return node_of("Multiply", {a, b}, at); }
-Output squared_difference(Output a, Output b, Origin at) {
-  return node_of("SquaredDifference", {a, b}, at);
+Output add(Operand a, Operand b, Origin at) { return node_of("Add", a, b, at); }
+Output subtract(Operand a, Operand b, Origin at) { return node_of("Subtract", a, b, at); }
+Output multiply(Operand a, Operand b, Origin at) { return node_of("Multiply", a, b, at); }
+Output squared_difference(Operand a, Operand b, Origin at) {
+  return node_of("SquaredDifference", a, b, at);
 }
 Output negate(Output x, Origin at) { return node_of("Negate", {x}, at); }
 

@@ -80,11 +80,11 @@ std::vector<Op> bit_ops() {
   };
 }
 
-Output bitwise_and(Output a, Output b, Origin at) { return node_of("BitwiseAnd", {a, b}, at); }
-Output bitwise_or(Output a, Output b, Origin at) { return node_of("BitwiseOr", {a, b}, at); }
-Output bitwise_xor(Output a, Output b, Origin at) { return node_of("BitwiseXor", {a, b}, at); }
+Output bitwise_and(Operand a, Operand b, Origin at) { return node_of("BitwiseAnd", a, b, at); }
+Output bitwise_or(Operand a, Operand b, Origin at) { return node_of("BitwiseOr", a, b, at); }
+Output bitwise_xor(Operand a, Operand b, Origin at) { return node_of("BitwiseXor", a, b, at); }
 Output bitwise_not(Output x, Origin at) { return node_of("Invert", {x}, at); }
-Output left_shift(Output a, Output b, Origin at) { return node_of("LeftShift", {a, b}, at); }
-Output right_shift(Output a, Output b, Origin at) { return node_of("RightShift", {a, b}, at); }
+Output left_shift(Operand a, Operand b, Origin at) { return node_of("LeftShift", a, b, at); }
+Output right_shift(Operand a, Operand b, Origin at) { return node_of("RightShift", a, b, at); }
 
 }  // namespace troupe

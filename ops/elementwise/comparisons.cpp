@@ -32,11 +32,11 @@ std::vector<Op> comparison_ops() {
   };
 }
 
-Output equal(Output a, Output b, Origin at) { return node_of("Equal", {a, b}, at); }
-Output not_equal(Output a, Output b, Origin at) { return node_of("NotEqual", {a, b}, at); }
-Output less(Output a, Output b, Origin at) { return node_of("Less", {a, b}, at); }
-Output less_equal(Output a, Output b, Origin at) { return node_of("LessEqual", {a, b}, at); }
-Output greater(Output a, Output b, Origin at) { return node_of("Greater", {a, b}, at); }
-Output greater_equal(Output a, Output b, Origin at) { return node_of("GreaterEqual", {a, b}, at); }
+Output equal(Operand a, Operand b, Origin at) { return node_of("Equal", a, b, at); }
+Output not_equal(Operand a, Operand b, Origin at) { return node_of("NotEqual", a, b, at); }
+Output less(Operand a, Operand b, Origin at) { return node_of("Less", a, b, at); }
+Output less_equal(Operand a, Operand b, Origin at) { return node_of("LessEqual", a, b, at); }
+Output greater(Operand a, Operand b, Origin at) { return node_of("Greater", a, b, at); }
+Output greater_equal(Operand a, Operand b, Origin at) { return node_of("GreaterEqual", a, b, at); }
 
 }  // namespace troupe

@@ -131,10 +131,10 @@ std::vector<Op> division_ops() {
   };
 }
 
-Output divide(Output a, Output b, Origin at) { return node_of("Divide", {a, b}, at); }
-Output floor_divide(Output a, Output b, Origin at) { return node_of("FloorDivide", {a, b}, at); }
-Output mod(Output a, Output b, Origin at) { return node_of("Mod", {a, b}, at); }
-Output fmod(Output a, Output b, Origin at) { return node_of("Fmod", {a, b}, at); }
+Output divide(Operand a, Operand b, Origin at) { return node_of("Divide", a, b, at); }
+Output floor_divide(Operand a, Operand b, Origin at) { return node_of("FloorDivide", a, b, at); }
+Output mod(Operand a, Operand b, Origin at) { return node_of("Mod", a, b, at); }
+Output fmod(Operand a, Operand b, Origin at) { return node_of("Fmod", a, b, at); }
 Output reciprocal(Output x, Origin at) { return node_of("Reciprocal", {x}, at); }
 
 }  // namespace troupe

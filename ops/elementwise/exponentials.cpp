@@ -1,6 +1,7 @@
 // Exponentials and logarithms. A logarithm is -infinity at 0 and NaN below.
 #include <numbers>
 
+#include "ops/elementwise/number.hpp"
 #include "ops/elementwise/rows.hpp"
 #include "ops/support/vector_math.hpp"
 
@@ -96,14 +97,15 @@ Output log(Output x, Origin at) { return node_of("Log", {x}, at); }
 Output log2(Output x, Origin at) { return node_of("Log2", {x}, at); }
 Output log10(Output x, Origin at) { return node_of("Log10", {x}, at); }
 Output log1p(Output x, Origin at) { return node_of("Log1p", {x}, at); }
-Output log_add_exp(Output a, Output b, Origin at) { return node_of("LogAddExp", {a, b}, at); }
-Output xlogy(Output a, Output b, Origin at) { return node_of("Xlogy", {a, b}, at); }
+Output log_add_exp(Operand a, Operand b, Origin at) { return node_of("LogAddExp", a, b, at); }
+Output xlogy(Operand a, Operand b, Origin at) { return node_of("Xlogy", a, b, at); }
 
 // log2(2^a + 2^b), made of ops. With m the greater of both, that is
 // m + log(e^((a - m) ln 2) + e^((b - m) ln 2)) / ln 2. So large numbers keep their digits, and one
 // that is far greater is the result. The slope of m itself is 0 in all, so m counts as a constant.
 // An m that is infinite or NaN would make NaN of equal infinities, and log_add_exp needs none.
-Output log_add_exp2(Output a, Output b, Origin at) {
+Output log_add_exp2(Operand first, Operand second, Origin at) {
+  const auto [a, b] = outputs_of("log_add_exp2", first, second, at);
   const Output greater = maximum(a, b, at), zero = constant_like(0, greater, at);
   const Output m = stop_gradient(where(is_finite(greater, at), greater, zero, at), at);
   const Output ln2 = constant_like(std::numbers::ln2, m, at);

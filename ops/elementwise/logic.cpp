@@ -63,9 +63,9 @@ std::vector<Op> logic_ops() {
   };
 }
 
-Output logical_and(Output a, Output b, Origin at) { return node_of("LogicalAnd", {a, b}, at); }
-Output logical_or(Output a, Output b, Origin at) { return node_of("LogicalOr", {a, b}, at); }
-Output logical_xor(Output a, Output b, Origin at) { return node_of("LogicalXor", {a, b}, at); }
+Output logical_and(Operand a, Operand b, Origin at) { return node_of("LogicalAnd", a, b, at); }
+Output logical_or(Operand a, Operand b, Origin at) { return node_of("LogicalOr", a, b, at); }
+Output logical_xor(Operand a, Operand b, Origin at) { return node_of("LogicalXor", a, b, at); }
 Output logical_not(Output x, Origin at) { return node_of("LogicalNot", {x}, at); }
 Output is_finite(Output x, Origin at) { return node_of("IsFinite", {x}, at); }
 Output is_nan(Output x, Origin at) { return node_of("IsNan", {x}, at); }

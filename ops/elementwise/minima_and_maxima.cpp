@@ -110,10 +110,10 @@ std::vector<Op> minimum_and_maximum_ops() {
   };
 }
 
-Output maximum(Output a, Output b, Origin at) { return node_of("Maximum", {a, b}, at); }
-Output minimum(Output a, Output b, Origin at) { return node_of("Minimum", {a, b}, at); }
-Output fmax(Output a, Output b, Origin at) { return node_of("Fmax", {a, b}, at); }
-Output fmin(Output a, Output b, Origin at) { return node_of("Fmin", {a, b}, at); }
+Output maximum(Operand a, Operand b, Origin at) { return node_of("Maximum", a, b, at); }
+Output minimum(Operand a, Operand b, Origin at) { return node_of("Minimum", a, b, at); }
+Output fmax(Operand a, Operand b, Origin at) { return node_of("Fmax", a, b, at); }
+Output fmin(Operand a, Operand b, Origin at) { return node_of("Fmin", a, b, at); }
 Output clip(Output x, double low, double high, Origin at) {
   return add_node({.op = "Clip", .inputs = {x}, .attrs = {{"low", low}, {"high", high}}}, at);
 }

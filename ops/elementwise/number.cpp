@@ -19,21 +19,6 @@ Output number_constant(Graph& graph, double number, DType dtype, Origin at) {
   return constant(graph, std::move(value), "", at);
 }
 
-using BinaryFunction = Output (*)(Output, Output, Origin);
-
-Output apply(BinaryFunction f, const Operand& a, const Operand& b) {
-  const Operand& known = a.value.defined() ? a : b;
-  if (!known.value.defined())
-    throw Error(Errc::invalid_argument, "an operator at ", a.at.file, ":", a.at.line,
-                " got undefined Outputs; pass the results of ops");
-  const auto to_output = [&](const Operand& operand) {
-    if (!operand.number) return operand.value;
-    return number_constant(*known.value.graph, *operand.number, known.value.dtype(), operand.at);
-  };
-  const Output left = to_output(a);
-  return f(left, to_output(b), a.at);
-}
-
 }  // namespace
 
 bool fits(double number, DType dtype) {
@@ -71,20 +56,37 @@ Output constant_like(double number, Output like, Origin at) {
   return number_constant(*like.graph, number, like.dtype(), at);
 }
 
-Output operator+(Operand a, Operand b) { return apply(add, a, b); }
-Output operator-(Operand a, Operand b) { return apply(subtract, a, b); }
-Output operator*(Operand a, Operand b) { return apply(multiply, a, b); }
-Output operator/(Operand a, Operand b) { return apply(divide, a, b); }
-Output operator%(Operand a, Operand b) { return apply(mod, a, b); }
-Output operator&(Operand a, Operand b) { return apply(bitwise_and, a, b); }
-Output operator|(Operand a, Operand b) { return apply(bitwise_or, a, b); }
-Output operator^(Operand a, Operand b) { return apply(bitwise_xor, a, b); }
+std::pair<Output, Output> outputs_of(const char* what, const Operand& a, const Operand& b,
+                                     Origin at) {
+  if (!a.number && !b.number) return {a.value, b.value};
+  const Output& known = a.number ? b.value : a.value;
+  if (!known.defined())
+    throw Error(Errc::invalid_argument, what, " made at ", at.file, ":", at.line, ": ",
+                a.number && b.number ? "both inputs are numbers, which have no dtype; make one of "
+                                       "them a constant()"
+                                     : "the input beside the number is an undefined Output; pass "
+                                       "the result of an op");
+  const auto output = [&](const Operand& operand) {
+    return operand.number ? constant_like(*operand.number, known, at) : operand.value;
+  };
+  const Output first = output(a);
+  return {first, output(b)};
+}
+
+Output operator+(Operand a, Operand b) { return add(a, b, a.at); }
+Output operator-(Operand a, Operand b) { return subtract(a, b, a.at); }
+Output operator*(Operand a, Operand b) { return multiply(a, b, a.at); }
+Output operator/(Operand a, Operand b) { return divide(a, b, a.at); }
+Output operator%(Operand a, Operand b) { return mod(a, b, a.at); }
+Output operator&(Operand a, Operand b) { return bitwise_and(a, b, a.at); }
+Output operator|(Operand a, Operand b) { return bitwise_or(a, b, a.at); }
+Output operator^(Operand a, Operand b) { return bitwise_xor(a, b, a.at); }
 Output operator-(Operand x) { return negate(x.value, x.at); }
-Output operator==(Operand a, Operand b) { return apply(equal, a, b); }
-Output operator!=(Operand a, Operand b) { return apply(not_equal, a, b); }
-Output operator<(Operand a, Operand b) { return apply(less, a, b); }
-Output operator<=(Operand a, Operand b) { return apply(less_equal, a, b); }
-Output operator>(Operand a, Operand b) { return apply(greater, a, b); }
-Output operator>=(Operand a, Operand b) { return apply(greater_equal, a, b); }
+Output operator==(Operand a, Operand b) { return equal(a, b, a.at); }
+Output operator!=(Operand a, Operand b) { return not_equal(a, b, a.at); }
+Output operator<(Operand a, Operand b) { return less(a, b, a.at); }
+Output operator<=(Operand a, Operand b) { return less_equal(a, b, a.at); }
+Output operator>(Operand a, Operand b) { return greater(a, b, a.at); }
+Output operator>=(Operand a, Operand b) { return greater_equal(a, b, a.at); }
 
 }  // namespace troupe

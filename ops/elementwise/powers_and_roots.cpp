@@ -102,7 +102,7 @@ Output square(Output x, Origin at) { return node_of("Square", {x}, at); }
 Output sqrt(Output x, Origin at) { return node_of("Sqrt", {x}, at); }
 Output rsqrt(Output x, Origin at) { return node_of("Rsqrt", {x}, at); }
 Output cbrt(Output x, Origin at) { return node_of("Cbrt", {x}, at); }
-Output pow(Output a, Output b, Origin at) { return node_of("Pow", {a, b}, at); }
-Output hypot(Output a, Output b, Origin at) { return node_of("Hypot", {a, b}, at); }
+Output pow(Operand a, Operand b, Origin at) { return node_of("Pow", a, b, at); }
+Output hypot(Operand a, Operand b, Origin at) { return node_of("Hypot", a, b, at); }
 
 }  // namespace troupe

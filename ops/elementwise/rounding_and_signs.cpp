@@ -101,9 +101,9 @@ Output round(Output x, Origin at) { return node_of("Round", {x}, at); }
 Output trunc(Output x, Origin at) { return node_of("Trunc", {x}, at); }
 Output abs(Output x, Origin at) { return node_of("Abs", {x}, at); }
 Output sign(Output x, Origin at) { return node_of("Sign", {x}, at); }
-Output heaviside(Output x, Output at_zero, Origin at) {
-  return node_of("Heaviside", {x, at_zero}, at);
+Output heaviside(Operand x, Operand at_zero, Origin at) {
+  return node_of("Heaviside", x, at_zero, at);
 }
-Output copysign(Output a, Output b, Origin at) { return node_of("Copysign", {a, b}, at); }
+Output copysign(Operand a, Operand b, Origin at) { return node_of("Copysign", a, b, at); }
 
 }  // namespace troupe

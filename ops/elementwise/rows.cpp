@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "ops/elementwise/number.hpp"
+
 namespace troupe {
 namespace {
 
@@ -45,6 +47,11 @@ Op comparison(Op row) {
 
 Output node_of(const char* op, std::vector<Output> inputs, Origin at) {
   return add_node({.op = op, .inputs = std::move(inputs)}, at);
+}
+
+Output node_of(const char* op, const Operand& a, const Operand& b, Origin at) {
+  const auto [first, second] = outputs_of(op, a, b, at);
+  return node_of(op, {first, second}, at);
 }
 
 }  // namespace troupe

@@ -67,5 +67,6 @@ Op comparison(Op row);  // c = f(a, b) as bool, broadcasting
 
 // The node that a public function adds.
 Output node_of(const char* op, std::vector<Output> inputs, Origin at);
+Output node_of(const char* op, const Operand& a, const Operand& b, Origin at);
 
 }  // namespace troupe

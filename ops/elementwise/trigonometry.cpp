@@ -55,6 +55,6 @@ Output tan(Output x, Origin at) { return node_of("Tan", {x}, at); }
 Output asin(Output x, Origin at) { return node_of("Asin", {x}, at); }
 Output acos(Output x, Origin at) { return node_of("Acos", {x}, at); }
 Output atan(Output x, Origin at) { return node_of("Atan", {x}, at); }
-Output atan2(Output y, Output x, Origin at) { return node_of("Atan2", {y, x}, at); }
+Output atan2(Operand y, Operand x, Origin at) { return node_of("Atan2", y, x, at); }
 
 }  // namespace troupe

@@ -1,6 +1,7 @@
 // Where: y = a where the condition holds, else b; element-wise, all three broadcast.
 //   condition: bool.   a, b: one dtype.
 #include "graph/op.hpp"
+#include "ops/elementwise/number.hpp"
 #include "ops/support/elementwise.hpp"
 
 namespace troupe {
@@ -109,8 +110,9 @@ Op where_op() {
           .dispatch = 1};
 }
 
-Output where(Output condition, Output a, Output b, Origin at) {
-  return add_node({.op = "Where", .inputs = {condition, a, b}}, at);
+Output where(Output condition, Operand a, Operand b, Origin at) {
+  const auto [taken, other] = outputs_of("Where", a, b, at);
+  return add_node({.op = "Where", .inputs = {condition, taken, other}}, at);
 }
 
 }  // namespace troupe

@@ -7,7 +7,7 @@ namespace troupe {
 namespace {
 
 using Unary = Output (*)(Output, Origin);
-using Binary = Output (*)(Output, Output, Origin);
+using Binary = Output (*)(Operand, Operand, Origin);
 
 MappedOp unary(std::string op, std::string by, Unary f) {
   return {op, by, [f](const NodeCall& c) { return std::vector{f(c.input(0), Origin::here())}; }};

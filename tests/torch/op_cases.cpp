@@ -38,7 +38,7 @@ OpCase unary(std::string formula, Output (*op)(Output, Origin), double low = -2,
                 [op](const Outputs& x) { return op(x[0], Origin::here()); });
 }
 
-OpCase binary(std::string formula, Output (*op)(Output, Output, Origin), double low = -2,
+OpCase binary(std::string formula, Output (*op)(Operand, Operand, Origin), double low = -2,
               double high = 2) {
   return single(formula, formula + "(x[0], x[1])", {{{4, 1, 3}, low, high}, {{5, 3}, low, high}},
                 [op](const Outputs& x) { return op(x[0], x[1], Origin::here()); });

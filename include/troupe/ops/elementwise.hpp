@@ -11,8 +11,9 @@ namespace troupe {
 
 // ---- operators ----
 
-// An argument of an operator: an Output, or a number that becomes a constant of the other side's
-// dtype. Its constructor records the caller's line, as an operator has no parameter for it.
+// An argument of an operator or of a function of two inputs: an Output, or a number that becomes a
+// constant of the other side's dtype: less(i, 100), maximum(x, 0.0). A fraction beside integers is
+// refused. Its constructor records the caller's line, as an operator has no parameter for it.
 struct Operand {
   Operand(Output value, Origin at = Origin::here())
       : value(value), at(at) {}  // NOLINT: meant to convert
@@ -114,44 +115,44 @@ Output softsign(Output x, Origin at = Origin::here());      // x / (1 + |x|)
 Output hard_sigmoid(Output x, Origin at = Origin::here());  // min(max((x + 3) / 6, 0), 1)
 Output mish(Output x, Origin at = Origin::here());          // x * tanh(softplus(x))
 
-// ---- two inputs ----
+// ---- two inputs: one of them may be a number, as beside an operator ----
 
 // For numbers. An integer that is divided by zero or raised to a negative power fails the step.
-Output minimum(Output a, Output b, Origin at = Origin::here());       // NaN if either is NaN
-Output pow(Output a, Output b, Origin at = Origin::here());           // a^b
-Output mod(Output a, Output b, Origin at = Origin::here());           // with the sign of b
-Output floor_divide(Output a, Output b, Origin at = Origin::here());  // floor(a / b)
-Output fmod(Output a, Output b, Origin at = Origin::here());          // with the sign of a
-Output fmax(Output a, Output b, Origin at = Origin::here());          // the other one if one is NaN
-Output fmin(Output a, Output b, Origin at = Origin::here());          // the other one if one is NaN
+Output minimum(Operand a, Operand b, Origin at = Origin::here());       // NaN if either is NaN
+Output pow(Operand a, Operand b, Origin at = Origin::here());           // a^b
+Output mod(Operand a, Operand b, Origin at = Origin::here());           // with the sign of b
+Output floor_divide(Operand a, Operand b, Origin at = Origin::here());  // floor(a / b)
+Output fmod(Operand a, Operand b, Origin at = Origin::here());          // with the sign of a
+Output fmax(Operand a, Operand b, Origin at = Origin::here());  // the other one if one is NaN
+Output fmin(Operand a, Operand b, Origin at = Origin::here());  // the other one if one is NaN
 // 0 where x < 0, 1 where x > 0, `at_zero` where x = 0; NaN where x is NaN. Its gradient with
 // respect to x is zero.
-Output heaviside(Output x, Output at_zero, Origin at = Origin::here());
-Output squared_difference(Output a, Output b, Origin at = Origin::here());  // (a - b)^2
+Output heaviside(Operand x, Operand at_zero, Origin at = Origin::here());
+Output squared_difference(Operand a, Operand b, Origin at = Origin::here());  // (a - b)^2
 // x clamped to [low, high], numbers of its dtype or infinite. For numbers.
 Output clip(Output x, double low, double high, Origin at = Origin::here());
 // For numbers, `not_equal` also for bool. The result is bool.
-Output not_equal(Output a, Output b, Origin at = Origin::here());
-Output less(Output a, Output b, Origin at = Origin::here());
-Output less_equal(Output a, Output b, Origin at = Origin::here());
-Output greater_equal(Output a, Output b, Origin at = Origin::here());
+Output not_equal(Operand a, Operand b, Origin at = Origin::here());
+Output less(Operand a, Operand b, Origin at = Origin::here());
+Output less_equal(Operand a, Operand b, Origin at = Origin::here());
+Output greater_equal(Operand a, Operand b, Origin at = Origin::here());
 // For bool.
-Output logical_and(Output a, Output b, Origin at = Origin::here());
-Output logical_or(Output a, Output b, Origin at = Origin::here());
-Output logical_xor(Output a, Output b, Origin at = Origin::here());
+Output logical_and(Operand a, Operand b, Origin at = Origin::here());
+Output logical_or(Operand a, Operand b, Origin at = Origin::here());
+Output logical_xor(Operand a, Operand b, Origin at = Origin::here());
 // For i32, i64, u8 and bool; also the operators & | ^.
-Output bitwise_and(Output a, Output b, Origin at = Origin::here());
-Output bitwise_or(Output a, Output b, Origin at = Origin::here());
-Output bitwise_xor(Output a, Output b, Origin at = Origin::here());
+Output bitwise_and(Operand a, Operand b, Origin at = Origin::here());
+Output bitwise_or(Operand a, Operand b, Origin at = Origin::here());
+Output bitwise_xor(Operand a, Operand b, Origin at = Origin::here());
 // For i32, i64 and u8: a * 2^b, and a / 2^b rounded down. A negative b fails the step.
-Output left_shift(Output a, Output b, Origin at = Origin::here());
-Output right_shift(Output a, Output b, Origin at = Origin::here());
+Output left_shift(Operand a, Operand b, Origin at = Origin::here());
+Output right_shift(Operand a, Operand b, Origin at = Origin::here());
 // For floats.
-Output log_add_exp(Output a, Output b, Origin at = Origin::here());   // log(e^a + e^b)
-Output log_add_exp2(Output a, Output b, Origin at = Origin::here());  // log2(2^a + 2^b)
-Output copysign(Output a, Output b, Origin at = Origin::here());      // |a| with the sign of b
-Output atan2(Output y, Output x, Origin at = Origin::here());         // the angle of (x, y)
-Output hypot(Output a, Output b, Origin at = Origin::here());         // sqrt(a^2 + b^2)
-Output xlogy(Output a, Output b, Origin at = Origin::here());         // a * log(b), 0 where a = 0
+Output log_add_exp(Operand a, Operand b, Origin at = Origin::here());   // log(e^a + e^b)
+Output log_add_exp2(Operand a, Operand b, Origin at = Origin::here());  // log2(2^a + 2^b)
+Output copysign(Operand a, Operand b, Origin at = Origin::here());      // |a| with the sign of b
+Output atan2(Operand y, Operand x, Origin at = Origin::here());         // the angle of (x, y)
+Output hypot(Operand a, Operand b, Origin at = Origin::here());         // sqrt(a^2 + b^2)
+Output xlogy(Operand a, Operand b, Origin at = Origin::here());         // a * log(b), 0 where a = 0
 
 }  // namespace troupe

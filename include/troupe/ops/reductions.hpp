@@ -2,6 +2,8 @@
 // these functions.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <vector>
 
 #include "troupe/graph.hpp"
@@ -12,6 +14,10 @@ struct ReduceOptions {
   std::vector<int64_t> axes = {};  // {}: all; negative ones count from the end
   bool keep_dims = false;          // keep the reduced axes, with size 1
 };
+
+// The number of an axis. A list of them may stand in place of the options: reduce_mean(x, {1, 2}).
+template <class T>
+concept AxisNumber = std::integral<T> && !std::same_as<T, bool>;
 
 // For numbers; refuses an empty reduction. All elements that equal the minimum share the gradient.
 Output reduce_min(Output x, ReduceOptions options = {}, Origin at = Origin::here());
@@ -24,6 +30,28 @@ Output reduce_all(Output x, ReduceOptions options = {}, Origin at = Origin::here
 Output log_sum_exp(Output x, ReduceOptions options = {}, Origin at = Origin::here());
 // Order 1: the sum of |x|; 2: sqrt(the sum of x^2), for floats; INFINITY: the greatest |x|.
 Output norm(Output x, double order = 2, ReduceOptions options = {}, Origin at = Origin::here());
+
+// The same over some axes.
+template <AxisNumber Number, size_t n>
+Output reduce_min(Output x, const Number (&axes)[n], Origin at = Origin::here()) {
+  return reduce_min(x, ReduceOptions{{axes, axes + n}}, at);
+}
+template <AxisNumber Number, size_t n>
+Output reduce_prod(Output x, const Number (&axes)[n], Origin at = Origin::here()) {
+  return reduce_prod(x, ReduceOptions{{axes, axes + n}}, at);
+}
+template <AxisNumber Number, size_t n>
+Output reduce_any(Output x, const Number (&axes)[n], Origin at = Origin::here()) {
+  return reduce_any(x, ReduceOptions{{axes, axes + n}}, at);
+}
+template <AxisNumber Number, size_t n>
+Output reduce_all(Output x, const Number (&axes)[n], Origin at = Origin::here()) {
+  return reduce_all(x, ReduceOptions{{axes, axes + n}}, at);
+}
+template <AxisNumber Number, size_t n>
+Output log_sum_exp(Output x, const Number (&axes)[n], Origin at = Origin::here()) {
+  return log_sum_exp(x, ReduceOptions{{axes, axes + n}}, at);
+}
 
 struct Moments {
   Output mean, variance;  // the mean of (x - mean)^2

@@ -179,6 +179,15 @@ TEST_CASE("rows that begin past element 2^32 hold on to the whole") {
   CHECK(lender.returned == 1);
 }
 
+TEST_CASE("a vector makes a tensor of its element type") {
+  const std::vector<float> numbers = {1, 2, 3};
+  const auto n = static_cast<int64_t>(numbers.size());
+  const Tensor t = Tensor::of(numbers, {n});
+  CHECK(t.dtype() == DType::f32);
+  CHECK(same_bits(t, Tensor::of<float>({1, 2, 3}, {3})));
+  CHECK(same_bits(Tensor::of(std::vector<int64_t>{4}, Shape{}), Tensor::scalar<int64_t>(4)));
+}
+
 TEST_CASE("wrong access to elements is refused") {
   const Tensor t = Tensor::of<float>({1, 2}, {2});
   CHECK(error_of([&] { (void)t.data<double>(); }) ==

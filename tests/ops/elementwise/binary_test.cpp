@@ -218,7 +218,7 @@ TEST_CASE("sizes known only in part are checked when the step runs") {
 
 TEST_CASE("gradients at kinks and beside NaN go to one side, and are numbers") {
   Graph graph;
-  const auto check_slopes = [&](Output (*f)(Output, Output, Origin), const Tensor& of_a,
+  const auto check_slopes = [&](Output (*f)(Operand, Operand, Origin), const Tensor& of_a,
                                 const Tensor& of_b, const Tensor& da, const Tensor& db) {
     const Output x = placeholder(graph, DType::f64, of_a.shape()),
                  y = placeholder(graph, DType::f64, of_b.shape());

@@ -68,6 +68,56 @@ TEST_CASE("numbers in operators become constants of the other side's dtype") {
   CHECK(evaluate(n * 3, {{n, i64(scalar(5))}}).item<int64_t>() == 15);
 }
 
+TEST_CASE("a function of two inputs takes a number beside an output") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f32, Shape{2}),
+               n = placeholder(graph, DType::i64, Shape{2});
+  const FedValues feeds = {{x, f32(vector({-1, 4}))}, {n, i64(vector({5, 200}))}};
+  CHECK(same_bits(evaluate(less(n, 100), feeds), booleans(vector({1, 0}))));
+  CHECK(same_bits(evaluate(greater(0.0, x), feeds), booleans(vector({1, 0}))));
+  CHECK(same_bits(evaluate(maximum(x, 0.0), feeds), f32(vector({0, 4}))));
+  CHECK(same_bits(evaluate(minimum(n, 7), feeds), i64(vector({5, 7}))));
+  CHECK(same_bits(evaluate(pow(x, 2), feeds), f32(vector({1, 16}))));
+  CHECK(same_bits(evaluate(pow(2, n % 4), feeds), i64(vector({2, 1}))));
+  CHECK(same_bits(evaluate(heaviside(x, 0.5), feeds), f32(vector({0, 1}))));
+  CHECK(evaluate(log_add_exp2(x, 4), feeds).values<float>()[1] == doctest::Approx(5));
+  CHECK(same_bits(evaluate(where(x > 0, x, -1e9), feeds), f32(vector({-1e9, 4}))));
+  CHECK(same_bits(evaluate(where(n == 5, 0, n), feeds), i64(vector({0, 200}))));
+  const Output half = cast(x, DType::f16);
+  CHECK(maximum(half, 1).dtype() == DType::f16);
+}
+
+TEST_CASE("a number that fits neither side of a function is refused at the caller's line") {
+  Graph graph;
+  const Output n = placeholder(graph, DType::i64, Shape{2});
+  const std::string here = "operators_test.cpp:" + std::to_string(__LINE__ + 1);
+  check_invalid([&] { less(n, 0.5); }, "the number 0.5 at ", here, "is no i64 value");
+  check_invalid([] { maximum(1, 2.0); }, "both inputs are numbers, which have no dtype");
+  check_invalid([] { pow(Output{}, 2); }, "the input beside the number is an undefined Output");
+}
+
+TEST_CASE("axes of a reduction are options or a list") {
+  Graph graph;
+  const Output x = placeholder(graph, DType::f64, Shape{2, 3, 2});
+  const auto same = [](Output a, Output b) {
+    CHECK(a.shape() == b.shape());
+    const Node &m = a.graph->node(a.node), &n = b.graph->node(b.node);
+    CHECK(m.op == n.op);
+    CHECK(m.attr<std::vector<int64_t>>("axes") == n.attr<std::vector<int64_t>>("axes"));
+    CHECK(m.attr<bool>("keep_dims") == n.attr<bool>("keep_dims"));
+  };
+  const int64_t last = -1;
+  same(reduce_mean(x, {1, 2}), reduce_mean(x, {.axes = {1, 2}}));
+  same(reduce_mean(x, {1}), reduce_mean(x, {.axes = {1}}));
+  same(reduce_sum(x, {last}), reduce_sum(x, {.axes = {-1}}));
+  same(reduce_max(x, {}), reduce_max(x));
+  same(reduce_min(x, {0}), reduce_min(x, {.axes = {0}}));
+  same(reduce_prod(x, {{1}, true}), reduce_prod(x, {.axes = {1}, .keep_dims = true}));
+  same(reduce_any(x > 0, {0, 2}), reduce_any(x > 0, {.axes = {0, 2}}));
+  same(reduce_all(x > 0, {0}), reduce_all(x > 0, {.axes = {0}}));
+  CHECK(log_sum_exp(x, {0, 1}).shape() == Shape{2});
+}
+
 TEST_CASE("% is the modulo with the sign of the divisor") {
   Graph graph;
   const Output n = placeholder(graph, DType::i32, Shape{2});
