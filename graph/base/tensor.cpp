@@ -235,9 +235,19 @@ Shape Tensor::shape() const {
   return Shape(std::span<const int64_t>(dims, ndim_));
 }
 
+Tensor Tensor::clone(Origin at) const {
+  if (!buffer_)
+    throw refused("a copy", at, "of a tensor that holds nothing; give it elements first");
+  TROUPE_CHECK(on_host(), "only tensors on the host can be cloned");
+  Tensor copy = empty(dtype_, shape(), at);
+  std::memcpy(copy.mutable_raw(), raw(), static_cast<size_t>(byte_size()));
+  return copy;
+}
+
 Tensor Tensor::reshaped(const Shape& shape) const {
-  TROUPE_CHECK(shape.is_known() && shape.size() == size(), "cannot reshape ", this->shape(), " to ",
-               shape);
+  if (!shape.is_known() || shape.size() != size())
+    throw Error(Errc::invalid_argument, "a tensor of shape ", this->shape(),
+                " cannot be reshaped to ", shape, "; give a shape of ", size(), " elements");
   Tensor view;
   view.dtype_ = dtype_;
   view.set_shape(shape);
@@ -248,8 +258,9 @@ Tensor Tensor::reshaped(const Shape& shape) const {
 }
 
 Tensor Tensor::rows(int64_t begin, int64_t end) const {
-  TROUPE_CHECK(ndim_ >= 1 && 0 <= begin && begin <= end && end <= dim(0), "no rows ", begin, " to ",
-               end, " in a tensor of shape ", shape());
+  if (!(ndim_ >= 1 && 0 <= begin && begin <= end && end <= dim(0)))
+    throw Error(Errc::invalid_argument, "no rows ", begin, " to ", end, " in a tensor of shape ",
+                shape());
   Shape shape = this->shape();
   const int64_t row = dim(0) ? size() / dim(0) : 0;  // elements
   shape.set(0, end - begin);
@@ -295,11 +306,43 @@ void Tensor::set_shape(const Shape& shape) {
 int64_t Tensor::wide_size() const { return shape().size(); }
 
 void Tensor::refuse_access(DType wanted) const {
-  if (!buffer_) throw InternalError("the elements of an undefined tensor were read as ", wanted);
+  if (!buffer_)
+    throw Error(Errc::invalid_argument, "the elements of a tensor that holds nothing were read as ",
+                wanted);
   if (wanted != dtype_)
-    throw InternalError("the elements of a tensor of ", dtype_, " were read as ", wanted);
+    throw Error(Errc::invalid_argument, "the elements of a tensor ", dtype_, shape(),
+                " were read as ", wanted, "; read them as ", dtype_, ", or cast() the value");
   throw InternalError("the elements of a tensor ", dtype_, shape(),
                       " were read on the host, but they are on a device");
+}
+
+void Tensor::refuse_item(DType wanted, Origin at) const {
+  if (!buffer_) throw refused("item()", at, "wants a ", wanted, ", the tensor holds nothing");
+  throw refused("item()", at, "wants one element of ", wanted, ", the tensor is ", dtype_, shape(),
+                size() == 1 ? "; name its C++ type, or cast() the value"
+                            : "; at() reads an element, values() reads all");
+}
+
+int64_t Tensor::offset_of(DType wanted, std::span<const int64_t> indices, Origin at) const {
+  const auto list = [&] {
+    std::string text;
+    for (int64_t i : indices) text += (text.empty() ? "" : ", ") + std::to_string(i);
+    return "{" + text + "}";
+  };
+  if (!buffer_ || wanted != dtype_)
+    throw refused("at()", at, "wants an element of ", wanted, " at ", list(), ", the tensor ",
+                  buffer_ ? detail::concat("is ", dtype_, shape()) : "holds nothing");
+  bool inside = indices.size() == ndim_;
+  int64_t offset = 0;
+  for (int d = 0; inside && d < ndim_; ++d) {
+    const int64_t i = indices[static_cast<size_t>(d)];
+    inside = 0 <= i && i < dim(d);
+    offset = offset * dim(d) + i;
+  }
+  if (!inside)
+    throw refused("at()", at, "no element ", list(), " in a tensor ", dtype_, shape(),
+                  "; give one index from 0 for each dimension");
+  return offset;
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {

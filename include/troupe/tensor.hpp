@@ -2,8 +2,8 @@
 // in graph/base/tensor.cpp.
 //
 // A Tensor is a 32-byte handle; copying it copies no elements. Elements are row-major and dense.
-// The maker of a tensor may write it until it gives the handle away; from then on the tensor is
-// frozen.
+// The maker of a tensor may write it until it gives the handle away, as a feed, say; from then on
+// the tensor is frozen, and so is a tensor that run() returned: clone() makes one to write.
 #pragma once
 
 #include <algorithm>
@@ -303,7 +303,12 @@ class Tensor {
   int64_t byte_size() const { return size() * size_of(dtype_); }
   bool on_host() const { return buffer_ && !(buffer_->tag & Buffer::kOffHost); }
 
-  // Requires: dtype matches T and on_host(). Throws: InternalError otherwise.
+  // A copy of the elements on the heap, which its maker may write. Throws: Error(invalid_argument)
+  // naming `at` if this tensor holds nothing; InternalError unless on_host().
+  Tensor clone(Origin at = Origin::here()) const;
+
+  // Requires: on_host(). Throws: Error(invalid_argument) if dtype is not that of T, or the tensor
+  // holds nothing.
   template <class T>
   const T* data() const {
     check_access(dtype_of<T>);
@@ -313,11 +318,20 @@ class Tensor {
   std::span<const T> values() const {
     return {data<T>(), static_cast<size_t>(size())};
   }
+  // The only element. Throws: Error(invalid_argument) naming dtype, shape and `at` for another
+  // dtype or another number of elements.
   template <class T>
-  T item() const {  // Requires: exactly one element. Throws: InternalError otherwise.
-    TROUPE_CHECK(size() == 1, "item() wants one element, the tensor has shape ",
-                 to_string(shape()));
+  T item(Origin at = Origin::here()) const {
+    if (!buffer_ || dtype_ != dtype_of<T> || size() != 1) [[unlikely]]
+      refuse_item(dtype_of<T>, at);
     return *data<T>();
+  }
+  // The element at one index for each dimension, t.at<float>({i, j}). Throws:
+  // Error(invalid_argument) naming dtype, shape, indices and `at` if they do not fit.
+  template <class T>
+  const T& at(std::initializer_list<int64_t> indices, Origin at = Origin::here()) const {
+    const int64_t i = offset_of(dtype_of<T>, std::span(indices.begin(), indices.size()), at);
+    return data<T>()[i];
   }
   // For the maker of the tensor, before it gives the handle away.
   template <class T>
@@ -328,11 +342,11 @@ class Tensor {
   const void* raw() const { return address(); }
   void* mutable_raw() { return address(); }
 
-  // The same elements in another shape; no copy. Requires: shape is known and of the same size.
-  // Throws: InternalError otherwise.
+  // The same elements in another shape; no copy. Throws: Error(invalid_argument) unless the shape
+  // is known and of the same size.
   Tensor reshaped(const Shape& shape) const;
-  // Rows [begin, end) of the outermost dimension; no copy. Requires: ndim() >= 1, and the rows are
-  // in range. Throws: InternalError otherwise.
+  // Rows [begin, end) of the outermost dimension; no copy. Throws: Error(invalid_argument) for a
+  // scalar, and for rows out of range.
   Tensor rows(int64_t begin, int64_t end) const;
 
   bool unique() const { return buffer_ && buffer_->refs.load(std::memory_order_acquire) == 1; }
@@ -370,6 +384,8 @@ class Tensor {
       refuse_access(wanted);
   }
   [[noreturn]] void refuse_access(DType wanted) const;
+  [[noreturn]] void refuse_item(DType wanted, Origin at) const;
+  int64_t offset_of(DType wanted, std::span<const int64_t> indices, Origin at) const;
   void set_shape(const Shape& shape);
   int64_t wide_size() const;
   void release();

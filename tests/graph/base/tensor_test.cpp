@@ -179,6 +179,47 @@ TEST_CASE("rows that begin past element 2^32 hold on to the whole") {
   CHECK(lender.returned == 1);
 }
 
+TEST_CASE("item() is the only element, at() the element at some indices") {
+  const Tensor t = Tensor::of<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  CHECK(t.at<float>({0, 0}) == 1);
+  CHECK(t.at<float>({1, 0}) == 4);
+  CHECK(t.at<float>({1, 2}) == 6);
+  CHECK(t.rows(1, 2).at<float>({0, 1}) == 5);
+  CHECK(Tensor::scalar<int64_t>(7).at<int64_t>({}) == 7);
+  CHECK(Tensor::of<int64_t>({8}, {1, 1}).item<int64_t>() == 8);
+  const char* const here = "tensor_test.cpp:";
+  check_invalid([&] { (void)t.item<float>(); }, here,
+                "wants one element of f32, the tensor is f32[2, 3]");
+  check_invalid([] { (void)Tensor::scalar(1.0F).item<double>(); }, here,
+                "wants one element of f64, the tensor is f32[]; name its C++ type");
+  check_invalid([] { (void)Tensor().item<float>(); }, here, "the tensor holds nothing");
+  const char* const remedy = "in a tensor f32[2, 3]; give one index from 0 for each dimension";
+  check_invalid([&] { (void)t.at<float>({0}); }, here, "no element {0}", remedy);
+  check_invalid([&] { (void)t.at<float>({2, 0}); }, "no element {2, 0}", remedy);
+  check_invalid([&] { (void)t.at<float>({0, 3}); }, "no element {0, 3}", remedy);
+  check_invalid([&] { (void)t.at<float>({0, -1}); }, "no element {0, -1}", remedy);
+  check_invalid([&] { (void)t.at<float>({0, 0, 0}); }, "no element {0, 0, 0}", remedy);
+  check_invalid(
+      [&] {
+        (void)t.at<double>({0, 0});
+      },
+      here, "wants an element of f64 at {0, 0}, the tensor is f32[2, 3]");
+  check_invalid([] { (void)Tensor().at<float>({}); }, "the tensor holds nothing");
+}
+
+TEST_CASE("a clone has elements of its own, which may be written") {
+  const Tensor t = Tensor::of<float>({1, 2, 3, 4}, {2, 2});
+  Tensor copy = t.rows(1, 2).clone();
+  CHECK(copy.shape() == Shape{1, 2});
+  CHECK(copy.unique());
+  copy.mutable_data<float>()[0] = 9;
+  CHECK(copy.at<float>({0, 0}) == 9);
+  CHECK(copy.at<float>({0, 1}) == 4);
+  CHECK(t.at<float>({1, 0}) == 3);
+  CHECK(Tensor::zeros(DType::i64, {0, 3}).clone().shape() == Shape{0, 3});
+  check_invalid([] { (void)Tensor().clone(); }, "tensor_test.cpp:", "that holds nothing");
+}
+
 TEST_CASE("a vector makes a tensor of its element type") {
   const std::vector<float> numbers = {1, 2, 3};
   const auto n = static_cast<int64_t>(numbers.size());
@@ -190,13 +231,14 @@ TEST_CASE("a vector makes a tensor of its element type") {
 
 TEST_CASE("wrong access to elements is refused") {
   const Tensor t = Tensor::of<float>({1, 2}, {2});
-  CHECK(error_of([&] { (void)t.data<double>(); }) ==
-        "the elements of a tensor of f32 were read as f64");
-  CHECK(error_of([] { (void)Tensor().data<float>(); }) ==
-        "the elements of an undefined tensor were read as f32");
-  CHECK_THROWS_AS((void)t.item<float>(), InternalError);
-  CHECK_THROWS_AS((void)t.rows(1, 3), InternalError);
-  CHECK_THROWS_AS((void)t.reshaped(Shape{3}), InternalError);
+  const auto refused = [](const auto& read) { return error_text(Errc::invalid_argument, read); };
+  CHECK(refused([&] { (void)t.data<double>(); }) ==
+        "the elements of a tensor f32[2] were read as f64; read them as f32, or cast() the value");
+  CHECK(refused([] { (void)Tensor().data<float>(); }) ==
+        "the elements of a tensor that holds nothing were read as f32");
+  CHECK(refused([&] { (void)t.rows(1, 3); }) == "no rows 1 to 3 in a tensor of shape [2]");
+  CHECK(refused([&] { (void)t.reshaped(Shape{3}); }) ==
+        "a tensor of shape [2] cannot be reshaped to [3]; give a shape of 2 elements");
   const int of = __LINE__ + 1;
   CHECK(error_of([] {
           Tensor::of<float>({1, 2}, {3});
