@@ -1,13 +1,26 @@
 // nn::Model: names, parameters, penalties and running averages of the layers of one model.
+#include <set>
+
 #include "graph/frames.hpp"
 #include "nn/nn_layers.hpp"
 #include "graph/base/refuse.hpp"
+#include "graph/base/words.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"
 
 namespace troupe::nn {
 namespace {
+
+bool is_parameter(const Node& node) { return node.op->name == "Parameter"; }
+
+// The names of the graph's parameters.
+std::set<std::string> names_in(const Graph& graph) {
+  std::set<std::string> names;
+  for (const auto& node : graph.nodes())
+    if (is_parameter(*node)) names.insert(node->attr<std::string>("parameter"));
+  return names;
+}
 
 // troupe::parameter(), except for the name of the node: `node` within the open scopes, which are
 // the rest of `whole`.
@@ -16,7 +29,7 @@ Output read_parameter(const std::string& whole, std::string_view node, Output fi
   const std::string device = graph.device();
   std::string initial = detail::concat(first.name(), ":", first.index);
   for (const auto& other : graph.nodes()) {
-    if (other->op->name != "Parameter" || other->attr<std::string>("parameter") != whole) continue;
+    if (!is_parameter(*other) || other->attr<std::string>("parameter") != whole) continue;
     const bool same_type = other->outputs[0] == TensorType{first.dtype(), first.shape()};
     const bool same_place =
         other->device == device && other->attr<int64_t>("replica") == graph.replica();
@@ -34,36 +47,76 @@ Output read_parameter(const std::string& whole, std::string_view node, Output fi
 
 }  // namespace
 
-Model::Scope::Scope(Model& model, std::string_view name, Origin at)
+Model::Scope::Scope(Model& model, std::string_view name, bool reuses, Origin at)
     : model_(&model),
       nodes_(model.graph_.scope({.name = std::string(name)}, at)),  // refuses bad names
       outer_(model.prefix_.size()),
-      name_(model.prefix_ + std::string(name)) {
-  model.prefix_ = name_ + '/';
+      name_(model.prefix_ + std::string(name)),
+      reuses_(reuses) {
+  if (!name.empty()) {
+    model.prefix_ = name_ + '/';
+    ++model.openings_[model.prefix_];
+  }
+  if (!reuses) return;
+  counts_ = model.take_counts(model.prefix_);
+  ++model.reusing_;
+  ++model.pass_;
 }
 
 Model::Scope::Scope(Scope&& other) noexcept
     : model_(std::exchange(other.model_, nullptr)),
       nodes_(std::move(other.nodes_)),
       outer_(other.outer_),
-      name_(std::move(other.name_)) {}
+      name_(std::move(other.name_)),
+      reuses_(other.reuses_),
+      counts_(std::move(other.counts_)) {}
 
 Model::Scope::~Scope() {
-  if (model_) model_->prefix_.resize(outer_);
+  if (!model_) return;
+  model_->prefix_.resize(outer_);
+  if (!reuses_) return;
+  --model_->reusing_;
+  for (const auto& [kind, count] : counts_) model_->count_[kind] = count;
 }
 
-Model::Scope Model::scope(std::string_view name, Origin at) { return Scope(*this, name, at); }
+Model::Scope Model::scope(std::string_view name, Origin at) {
+  return Scope(*this, name, false, at);
+}
+
+Model::Scope Model::reuse(std::string_view name, Origin at) { return Scope(*this, name, true, at); }
+
+// Forgets the layers below a scope, so that the next ones get their names, and returns them.
+std::map<std::string, Model::Count> Model::take_counts(const std::string& prefix) {
+  std::map<std::string, Count> taken;
+  auto at = count_.lower_bound(prefix);
+  while (at != count_.end() && at->first.starts_with(prefix)) taken.insert(count_.extract(at++));
+  return taken;
+}
 
 Model::Scope Model::layer(std::string_view name, std::string_view kind, Origin at) {
-  if (!name.empty()) return scope(name, at);
-  const int64_t number = count_[prefix_ + std::string(kind)]++;
+  if (!name.empty()) {
+    take_counts(prefix_ + std::string(name) + '/');  // those in it are shared, too
+    return scope(name, at);
+  }
+  Count& count = count_[prefix_ + std::string(kind)];
+  const int64_t opening = openings_[prefix_];
+  if (count.layers > 0 && count.opening != opening) {
+    const std::string outer = prefix_.substr(0, prefix_.size() - 1);
+    throw refuse("nn::Model::layer", at, "the scope ", outer, " is open again and has a layer ",
+                 kind, " already, so this one would have new parameters, ", prefix_, kind, "_",
+                 count.layers, "; open it with reuse(\"", outer.substr(outer.rfind('/') + 1),
+                 "\") to read those of the first, or give the layer a name");
+  }
+  count.opening = opening;
+  const int64_t number = count.layers++;
   return scope(number == 0 ? std::string(kind) : detail::concat(kind, "_", number), at);
 }
 
 void Model::rewind(Origin at) {
-  if (!prefix_.empty())
+  if (!prefix_.empty() || reusing_ > 0)
     throw refuse("nn::Model::rewind", at, "the scope ", prefix_, " is open; close it first");
   count_.clear();
+  openings_.clear();
   ++pass_;
 }
 
@@ -71,13 +124,24 @@ std::string Model::random_key() const {
   return pass_ == 0 ? prefix_ : detail::concat(prefix_, pass_);
 }
 
+Output Model::read(std::string_view name, const Shape& shape, const Initializer& first, DType dtype,
+                   Origin at) {
+  const std::string whole = prefix_ + std::string(name);
+  if (options_.reuse || reusing_ > 0)
+    if (const auto known = names_in(graph_); !known.count(whole))
+      throw refuse("nn::Model::reuse", at, "the parameter ", whole, " does not exist",
+                   did_you_mean(whole, known),
+                   "; a layer that is reused reads what was built before: build it first, without");
+  if (is_half(dtype)) dtype = DType::f32;  // parameters are never rounded
+  return read_parameter(whole, name,
+                        first_values(graph_, shape, first, options_.seed, whole, dtype, at), at);
+}
+
 Output Model::parameter(std::string_view name, const Shape& shape, const Initializer& first,
                         DType dtype, Regularizer regularizer, Origin at) {
   const std::string whole = prefix_ + std::string(name);
   const auto outside = open_frame(graph_, -1);  // read once a step by all branches and calls
-  if (is_half(dtype)) dtype = DType::f32;       // parameters are never rounded
-  const Output out = read_parameter(
-      whole, name, first_values(graph_, shape, first, options_.seed, whole, dtype, at), at);
+  const Output out = read(name, shape, first, dtype, at);
   for (const Output& known : parameters_)
     if (known.is(out)) return out;
   parameters_.push_back(out);
@@ -93,11 +157,8 @@ Output Model::running_average(std::string_view name, const Shape& shape, double 
                               double decay, DType dtype, Origin at) {
   if (!(decay >= 0 && decay < 1))
     throw refuse("nn::Model::running_average", at, "wants a decay in [0, 1), got ", decay);
-  if (is_half(dtype)) dtype = DType::f32;
   const std::string whole = prefix_ + std::string(name);
-  const Output begin =
-      first_values(graph_, shape, constant(first), options_.seed, whole, dtype, at);
-  const Output average = read_parameter(whole, name, begin, at);
+  const Output average = read(name, shape, constant(first), dtype, at);
   if (options_.training && value.defined()) {
     Running& running = running_[whole];
     if (!running.values.empty() && running.decay != decay)

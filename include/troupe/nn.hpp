@@ -10,7 +10,8 @@
 //   const Output update = model.with_updates(minimize(loss, adam()));
 //
 // The same calls on another Model, for another replica or with .training = false, make layers that
-// read the same parameters: parameters are named by the model's scopes, not by the graph's.
+// read the same parameters: parameters are named by the model's scopes, not by the graph's. A layer
+// that is built again on the same Model has parameters of its own, unless Model::reuse() is open.
 //
 // All functions throw Error(invalid_argument) naming the caller's line for sizes and settings that
 // do not fit. Images are NHWC. Sizes that decide the shape of a parameter, such as the last
@@ -74,7 +75,18 @@ class Model {
   struct Options {
     bool training = false;  // dropout drops, and batch_norm normalises by the batch
     int64_t seed = 0;       // for initial values and dropout
+    // Layers read parameters that exist. One whose parameter does not exist is refused with the
+    // nearest name: for a model that answers with what another one has learnt.
+    bool reuse = false;
   };
+
+ private:
+  // The number of layers of a kind without a name, and the opening of their scope that made them.
+  struct Count {
+    int64_t layers = 0, opening = 0;
+  };
+
+ public:
   explicit Model(Graph& graph) : Model(graph, Options{}) {}
   Model(Graph& graph, Options options) : graph_(graph), options_(options) {}
   Model(const Model&) = delete;
@@ -88,7 +100,7 @@ class Model {
   // within the graph's own scopes. Scopes nest, and close in the reverse order.
   class Scope {
    public:
-    Scope(Model& model, std::string_view name, Origin at = Origin::here());
+    Scope(Model& model, std::string_view name, bool reuses, Origin at);
     Scope(Scope&& other) noexcept;
     Scope& operator=(Scope&&) = delete;
     ~Scope();
@@ -99,15 +111,24 @@ class Model {
     Graph::Scope nodes_;
     size_t outer_;  // length of the prefix without it
     std::string name_;
+    bool reuses_;
+    std::map<std::string, Count> counts_;  // if it reuses: below it, before it was opened
   };
+  // A scope that is opened again goes on counting for kinds of layers that it does not have yet; a
+  // further one of a kind that it has is refused unless it has a name: see reuse().
   [[nodiscard]] Scope scope(std::string_view name, Origin at = Origin::here());
+  // The scope of that name, or the open one if it is empty, for layers that are built again: they
+  // count from the first one anew, read its parameters, and are refused if there are none. For a
+  // decoder that is trained and then runs in a loop. Dropout draws other numbers each time.
+  [[nodiscard]] Scope reuse(std::string_view name = {}, Origin at = Origin::here());
   // The scope of a layer: `name`, or if that is empty `kind`, then kind_1, kind_2, ... for the
   // further layers of that kind in the open scope. Two layers of one name share their parameters.
   [[nodiscard]] Scope layer(std::string_view name, std::string_view kind,
                             Origin at = Origin::here());
   // Layers built from here on get the names of the first ones again, and so their parameters: for a
   // model that is applied several times, as by accumulate_gradients(). No scope may be open.
-  // Dropout draws other numbers each time.
+  // Dropout draws other numbers each time. reuse() is for a part of the model, and refuses layers
+  // that are new.
   void rewind(Origin at = Origin::here());
 
   // A parameter of the layer in whose scope it is made.
@@ -146,14 +167,18 @@ class Model {
     Output parameter;
     Regularizer regularizer;
   };
-  Output first_value(const std::string& name, const Shape& shape, const Initializer& first,
-                     DType dtype, Origin at);
+  std::map<std::string, Count> take_counts(const std::string& prefix);
+  Output read(std::string_view name, const Shape& shape, const Initializer& first, DType dtype,
+              Origin at);
 
   Graph& graph_;
   const Options options_;
-  std::string prefix_;                    // of the open scopes: "block1/conv/"
-  std::map<std::string, int64_t> count_;  // of layers without a name, by prefix and kind
-  int64_t pass_ = 0;                      // number of calls of rewind()
+  std::string prefix_;  // of the open scopes: "block1/conv/"
+  // Of layers without a name, by prefix and kind; and how often each prefix was opened.
+  std::map<std::string, Count> count_;
+  std::map<std::string, int64_t> openings_;
+  int64_t pass_ = 0;     // number of calls of rewind() and reuse()
+  int64_t reusing_ = 0;  // open scopes of reuse()
   std::vector<Output> parameters_;
   std::vector<Regularized> regularized_;
   std::map<std::string, Running> running_;  // by name

@@ -1,4 +1,6 @@
 // nn::Model: names of parameters, sharing between models and towers, penalties.
+#include <set>
+
 #include "tests/support/parameters.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/optimizer.hpp"
@@ -59,6 +61,94 @@ TEST_CASE("a model that is rewound shares its parameters with the pass before") 
   CHECK(parameter_names(model) == Names{"dense/w", "dense/b", "dense_1/w", "dense_1/b"});
   const auto scope = model.scope("open");
   CHECK_THROWS_WITH_AS(model.rewind(), doctest::Contains("the scope open/ is open"), Error);
+}
+
+TEST_CASE("a part that is reused reads its parameters again, and has no new ones") {
+  Graph graph;
+  nn::Model model(graph, {.training = true});
+  const Output x = placeholder(graph, DType::f32, {-1, 2}, "x");
+  const auto decoder = [&](Output in) {
+    const Output hidden = nn::dense(model, nn::dropout(model, in, 0.5), 2);
+    return nn::dense(model, nn::batch_norm(model, hidden), 2);
+  };
+  Output once, again, outer;
+  {
+    const auto scope = model.scope("decoder");
+    once = decoder(x);
+  }
+  const Names built = parameter_names(model);
+  {
+    const auto scope = model.reuse("decoder");
+    CHECK(scope.name() == "decoder");
+    again = decoder(x);
+  }
+  CHECK(parameter_names(model) == built);
+  CHECK_FALSE(once.is(again));
+  std::set<std::string> masks;  // keys of dropout: each building draws its own
+  for (const auto& node : graph.nodes())
+    if (node->op->name == "Dropout") masks.insert(node->attr<std::string>("key"));
+  CHECK(masks.size() == 2);
+
+  const auto scope = model.scope("outer");
+  outer = nn::dense(model, x, 2);
+  {
+    const auto same = model.reuse();
+    CHECK(graph.node(nn::dense(model, x, 2).node).inputs[1].is(graph.node(outer.node).inputs[1]));
+    CHECK_THROWS_WITH_AS(model.rewind(), doctest::Contains("is open; close it first"), Error);
+  }
+  nn::dense(model, x, 2, kBare);  // counts on where it was before reuse()
+  CHECK(parameter_names(model).back() == "outer/dense_1/w");
+}
+
+TEST_CASE("a layer that would be new is refused where layers are reused, with the nearest name") {
+  Graph graph;
+  nn::Model model(graph), answering(graph, {.reuse = true});
+  const Output x = placeholder(graph, DType::f32, {-1, 2}, "x");
+  nn::dense(model, x, 2, {.name = "head"});
+  CHECK(parameter_names(model) == Names{"head/w", "head/b"});
+  nn::dense(answering, x, 2, {.name = "head"});
+  CHECK(parameter_names(answering) == Names{"head/w", "head/b"});
+  check_invalid([&] { nn::dense(answering, x, 2, {.name = "heat"}); },
+                "nn_model_test.cpp:", "the parameter heat/w does not exist; did you mean head/w?",
+                "build it first");
+  const auto again = model.reuse();
+  check_invalid([&] { nn::batch_norm(model, x); }, "the parameter batch_norm/gamma does not exist");
+}
+
+TEST_CASE("a further layer of a kind in a scope that is open again is refused, with the remedy") {
+  Graph graph;
+  nn::Model model(graph);
+  const Output x = placeholder(graph, DType::f32, {-1, 2}, "x");
+  for (const bool first : {true, false}) {
+    CAPTURE(first);
+    const auto scope = model.scope("decoder");
+    nn::dense(model, x, 2, {.bias = false, .name = "shared"});
+    if (first)
+      nn::dense(model, x, 2, kBare);
+    else
+      check_invalid([&] { nn::dense(model, x, 2, kBare); }, "nn_model_test.cpp:",
+                    "the scope decoder is open again and has a layer dense already",
+                    "new parameters, decoder/dense_1", "open it with reuse(\"decoder\")");
+  }
+  {
+    const auto scope = model.scope("decoder");
+    nn::layer_norm(model, x);  // a kind that it does not have
+    nn::layer_norm(model, x);
+  }
+  model.rewind();
+  const auto scope = model.scope("decoder");
+  nn::dense(model, x, 2, kBare);
+  CHECK(parameter_names(model).size() == 2 + 4);
+}
+
+TEST_CASE("blocks of one name share the parameters of the layers in them") {
+  Graph graph;
+  nn::Model model(graph, {.training = true});
+  const Output x = placeholder(graph, DType::f32, {-1, 8, 8, 4}, "x");
+  nn::residual_block(model, x, 4, {.name = "block"});
+  const Names built = parameter_names(model);
+  nn::residual_block(model, x, 4, {.name = "block"});
+  CHECK(parameter_names(model) == built);
 }
 
 TEST_CASE("penalties are those of regularized weights, each counted once") {
