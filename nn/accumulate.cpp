@@ -58,7 +58,7 @@ Output share(Output loss, int64_t parts, Origin at) {
 AccumulatedGradients accumulate_gradients(
     const std::vector<Output>& inputs, int64_t parts,
     const std::function<Output(const std::vector<Output>& part)>& loss_of,
-    std::vector<Output> parameters, Origin at) {
+    const TrainedParameters& parameters, Origin at) {
   check(inputs, parts, at);
   Graph& graph = *inputs[0].graph;
   std::vector<std::vector<Output>> cut;  // by input

@@ -74,8 +74,8 @@ void check(const LossScale& scale, Origin at) {
 
 // scaled_gradients(). `zeroed`: in a skipped step the gradients are zeros, for functions that read
 // them before apply_if_finite(), such as clipping.
-ScaledGradients scale_gradients(Output loss, const LossScale& scale, std::vector<Output> parameters,
-                                bool zeroed, Origin at) {
+ScaledGradients scale_gradients(Output loss, const LossScale& scale,
+                                const TrainedParameters& parameters, bool zeroed, Origin at) {
   check(scale, at);
   if (!loss.defined())
     throw refuse("scaled_gradients", at,
@@ -90,7 +90,7 @@ ScaledGradients scale_gradients(Output loss, const LossScale& scale, std::vector
     return x.dtype() == dtype ? x : cast(x, dtype, at);
   };
   const Output scaled = multiply(loss, as(out.scale, loss.dtype()), at);
-  out.gradients = parameter_gradients(scaled, std::move(parameters), at);
+  out.gradients = parameter_gradients(scaled, parameters, at);
   std::vector<Elements> parts;
   for (const ParameterGradient& one : out.gradients) {
     Elements& part = parts.emplace_back(elements_of(one, at));
@@ -113,8 +113,8 @@ ScaledGradients scale_gradients(Output loss, const LossScale& scale, std::vector
 }  // namespace
 
 ScaledGradients scaled_gradients(Output loss, const LossScale& scale,
-                                 std::vector<Output> parameters, Origin at) {
-  return scale_gradients(loss, scale, std::move(parameters), /*zeroed=*/true, at);
+                                 const TrainedParameters& parameters, Origin at) {
+  return scale_gradients(loss, scale, parameters, /*zeroed=*/true, at);
 }
 
 Output apply_if_finite(const ScaledGradients& scaled, const Optimizer& optimizer, Origin at) {
@@ -143,9 +143,9 @@ Output apply_if_finite(const ScaledGradients& scaled, const Optimizer& optimizer
 }
 
 Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale,
-                       std::vector<Output> parameters, Origin at) {
-  return apply_if_finite(scale_gradients(loss, scale, std::move(parameters), /*zeroed=*/false, at),
-                         optimizer, at);
+                       const TrainedParameters& parameters, Origin at) {
+  return apply_if_finite(scale_gradients(loss, scale, parameters, /*zeroed=*/false, at), optimizer,
+                         at);
 }
 
 }  // namespace troupe

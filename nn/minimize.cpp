@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "gradients/row_gradient.hpp"
 #include "graph/prune.hpp"
 #include "graph/base/refuse.hpp"
+#include "graph/base/words.hpp"
 #include "troupe/op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/ops/parameters.hpp"
@@ -35,6 +38,12 @@ void require_loss(Output loss, Origin at) {
                                        : "; reduce_mean() makes one number of many");
 }
 
+std::string joined(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "none" : text;
+}
+
 // The floating Parameter nodes that a gradient of `loss` may reach, in the order in which they were
 // made.
 std::vector<Output> reached_parameters(Output loss) {
@@ -55,6 +64,10 @@ std::vector<Output> reached_parameters(Output loss) {
 }
 
 void require_parameters(const std::vector<Output>& parameters, Output loss, Origin at) {
+  if (parameters.empty())
+    throw refuse("minimize", at,
+                 "the list of parameters is empty, so nothing would be trained; leave the argument "
+                 "out to train all that the loss depends on");
   for (const Output& parameter : parameters) {
     if (!parameter.defined() || parameter.graph != loss.graph)
       throw refuse("minimize", at,
@@ -64,6 +77,41 @@ void require_parameters(const std::vector<Output>& parameters, Output loss, Orig
       throw refuse("minimize", at, "the ", describe(node),
                    " is not a parameter; pass what parameter() returned");
   }
+}
+
+// True if the pattern, in which * stands for any text, is the whole name.
+bool matches(std::string_view pattern, std::string_view name) {
+  const size_t star = pattern.find('*');
+  if (star == pattern.npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  for (size_t i = star; i <= name.size(); ++i)
+    if (matches(pattern.substr(star + 1), name.substr(i))) return true;
+  return false;
+}
+
+// The parameters of the loss that match a pattern, or that match none.
+std::vector<Output> chosen(const char* function, Output loss,
+                           const std::vector<std::string>& patterns, bool matching, Origin at) {
+  require_loss(loss, at);
+  std::vector<Output> out;
+  std::set<std::string> names;
+  std::vector<bool> used(patterns.size());
+  for (const Output& parameter : reached_parameters(loss)) {
+    const auto& name = loss.graph->node(parameter.node).attr<std::string>("parameter");
+    names.insert(name);
+    bool matched = false;
+    for (size_t i = 0; i < patterns.size(); ++i)
+      if (matches(patterns[i], name)) matched = used[i] = true;
+    if (matched == matching) out.push_back(parameter);
+  }
+  for (size_t i = 0; i < patterns.size(); ++i)
+    if (!used[i])
+      throw refuse(function, at, "no parameter of the loss is called \"", patterns[i], "\"",
+                   did_you_mean(patterns[i], names), "; there are ", joined(names));
+  if (out.empty())
+    throw refuse(function, at, "no parameter is left of ", joined(names),
+                 "; give patterns of those to ", matching ? "train" : "leave out");
+  return out;
 }
 
 std::vector<ParameterGradient> sum_by_reader(const std::vector<Output>& parameters,
@@ -85,12 +133,22 @@ std::vector<ParameterGradient> sum_by_reader(const std::vector<Output>& paramete
 
 }  // namespace
 
-std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Output> parameters,
+std::vector<Output> parameters_named(Output loss, const std::vector<std::string>& patterns,
+                                     Origin at) {
+  return chosen("parameters_named", loss, patterns, true, at);
+}
+
+std::vector<Output> parameters_except(Output loss, const std::vector<std::string>& patterns,
+                                      Origin at) {
+  return chosen("parameters_except", loss, patterns, false, at);
+}
+
+std::vector<ParameterGradient> parameter_gradients(Output loss, const TrainedParameters& trained,
                                                    Origin at) {
   require_loss(loss, at);
-  require_parameters(parameters, loss, at);
-  const bool all = parameters.empty();
-  if (all) parameters = reached_parameters(loss);
+  const bool all = !trained.list();
+  const std::vector<Output> parameters = all ? reached_parameters(loss) : *trained.list();
+  if (!all) require_parameters(parameters, loss, at);
   Graph& graph = *loss.graph;
   const auto scope = graph.scope({.name = "minimize"});
   const auto slopes =
@@ -126,9 +184,9 @@ Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Op
   return group(graph, pushes, "update", at);
 }
 
-Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> parameters,
+Output minimize(Output loss, const Optimizer& optimizer, const TrainedParameters& parameters,
                 Origin at) {
-  return apply_gradients(parameter_gradients(loss, std::move(parameters), at), optimizer, at);
+  return apply_gradients(parameter_gradients(loss, parameters, at), optimizer, at);
 }
 
 }  // namespace troupe

@@ -6,7 +6,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "troupe/graph.hpp"
@@ -113,14 +116,40 @@ double learning_rate_at(const Optimizer& optimizer, int64_t t);
 // matter for its kind. Graphs, messages and checkpoints hold this text; it reads back with the same
 // bits.
 std::string describe(const Optimizer& optimizer);
+
+// The parameters that an update trains: the floating ones that the loss depends on, or a list of
+// what parameter() returned. An empty list is refused, as a choice by name that matches none.
+class TrainedParameters {
+ public:
+  static TrainedParameters all() { return TrainedParameters(All{}); }
+  TrainedParameters(std::vector<Output> list) : list_(std::move(list)) {}  // NOLINT: converts
+  TrainedParameters(std::initializer_list<Output> list) : list_(std::in_place, list) {}  // NOLINT
+  const std::optional<std::vector<Output>>& list() const { return list_; }  // none: all
+
+ private:
+  struct All {};
+  explicit TrainedParameters(All) {}
+  std::optional<std::vector<Output>> list_;
+};
+// Of the parameters that `loss` depends on, those whose names match one of the patterns, in which *
+// stands for any text; and those that match none. To train a head on a frozen body:
+//   minimize(loss, adam(), parameters_named(loss, {"head/*"}))
+// Throws: Error(invalid_argument) for a pattern that matches no parameter, naming the nearest, and
+// if no parameter is left.
+std::vector<Output> parameters_named(Output loss, const std::vector<std::string>& patterns,
+                                     Origin at = Origin::here());
+std::vector<Output> parameters_except(Output loss, const std::vector<std::string>& patterns,
+                                      Origin at = Origin::here());
+
 // Adds the gradients of `loss`, a floating scalar; a push of each to its parameter's shards; and a
 // node without outputs that has run when all pushes are acknowledged: run that node to train one
-// step. `parameters` {}: all floating ones that the loss depends on. If several nodes read one
-// parameter for one replica on several devices, the sum of their gradients is pushed once; the push
-// waits for these reads, so that no step reads its own update. Throws: Error(invalid_argument) for
-// a loss that is no floating scalar, naming its node; if no gradient reaches a parameter that was
-// given, naming it; and if none reaches any.
-Output minimize(Output loss, const Optimizer& optimizer, std::vector<Output> parameters = {},
+// step. If several nodes read one parameter for one replica on several devices, the sum of their
+// gradients is pushed once; the push waits for these reads, so that no step reads its own update.
+// Throws: Error(invalid_argument) for a loss that is no floating scalar, naming its node; for an
+// empty list of parameters; if no gradient reaches a parameter that was given, naming it; and if
+// none reaches any.
+Output minimize(Output loss, const Optimizer& optimizer,
+                const TrainedParameters& parameters = TrainedParameters::all(),
                 Origin at = Origin::here());
 
 // The two halves of minimize(), so that gradients can be changed in between:
@@ -130,8 +159,9 @@ struct ParameterGradient {
   Output gradient;                  // the sum over the parameter's reads for this replica
   std::vector<int32_t> reads = {};  // nodes that the push waits for
 };
-std::vector<ParameterGradient> parameter_gradients(Output loss, std::vector<Output> parameters = {},
-                                                   Origin at = Origin::here());
+std::vector<ParameterGradient> parameter_gradients(
+    Output loss, const TrainedParameters& parameters = TrainedParameters::all(),
+    Origin at = Origin::here());
 Output apply_gradients(const std::vector<ParameterGradient>& gradients, const Optimizer& optimizer,
                        Origin at = Origin::here());
 
@@ -155,7 +185,7 @@ struct AccumulatedGradients {
 AccumulatedGradients accumulate_gradients(
     const std::vector<Output>& inputs, int64_t parts,
     const std::function<Output(const std::vector<Output>& part)>& loss_of,
-    std::vector<Output> parameters = {}, Origin at = Origin::here());
+    const TrainedParameters& parameters = TrainedParameters::all(), Origin at = Origin::here());
 
 // ---- between gradients and their pushes ----
 // They change each replica's gradients, before shards take the mean over replicas. Nodes are made
@@ -255,7 +285,8 @@ struct ScaledGradients {
 // Throws: Error(invalid_argument) for a scale that is no power of two in [1, 2^24], a negative
 // interval, and as parameter_gradients().
 ScaledGradients scaled_gradients(Output loss, const LossScale& scale = {},
-                                 std::vector<Output> parameters = {}, Origin at = Origin::here());
+                                 const TrainedParameters& parameters = TrainedParameters::all(),
+                                 Origin at = Origin::here());
 
 // apply_gradients() in steps whose gradients are all finite, and the scale's update in every step.
 // `scaled.gradients` may be clipped or changed otherwise before:
@@ -268,6 +299,7 @@ Output apply_if_finite(const ScaledGradients& scaled, const Optimizer& optimizer
 
 // scaled_gradients() and apply_if_finite(): minimize() with a scaled loss. Throws: as the two do.
 Output minimize_scaled(Output loss, const Optimizer& optimizer, const LossScale& scale = {},
-                       std::vector<Output> parameters = {}, Origin at = Origin::here());
+                       const TrainedParameters& parameters = TrainedParameters::all(),
+                       Origin at = Origin::here());
 
 }  // namespace troupe

@@ -1,7 +1,11 @@
 // minimize(): the pushes that it adds, their gradients, and its refusals.
 #include <doctest/doctest.h>
 
+#include <map>
+#include <string>
+
 #include "tests/support/evaluate.hpp"
+#include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"
 
@@ -84,8 +88,9 @@ TEST_CASE(
 TEST_CASE("the halves of minimize make the nodes that it makes") {
   Model whole, halves;
   const Origin at{"here.cpp", 1};
-  minimize(whole.loss, adam(0.1), {}, at);
-  apply_gradients(parameter_gradients(halves.loss, {}, at), adam(0.1), at);
+  const auto all = TrainedParameters::all();
+  minimize(whole.loss, adam(0.1), all, at);
+  apply_gradients(parameter_gradients(halves.loss, all, at), adam(0.1), at);
   CHECK(to_text(whole.graph) == to_text(halves.graph));
   CHECK_THROWS_WITH_AS(apply_gradients({}, sgd(1)), doctest::Contains("got no gradients"), Error);
 }
@@ -122,6 +127,44 @@ TEST_CASE("parameters behind stop_gradient are left alone unless they are asked 
   CHECK_THROWS_WITH_AS(minimize(loss, sgd(0.1), {w, v}),
                        doctest::Contains("has no gradient with respect to the Parameter node v"),
                        Error);
+}
+
+TEST_CASE("an empty list of parameters is refused, and is not the same as all") {
+  Model m;
+  const char* const text = "the list of parameters is empty, so nothing would be trained";
+  check_invalid([&] { minimize(m.loss, sgd(0.1), {}); }, "minimize_test.cpp:", text);
+  check_invalid([&] { minimize(m.loss, sgd(0.1), std::vector<Output>()); }, text);
+  check_invalid([&] { parameter_gradients(m.loss, std::vector<Output>()); }, text);
+  check_invalid([&] { minimize_scaled(m.loss, sgd(0.1), {}, std::vector<Output>()); }, text);
+  CHECK(pushes_of(minimize(m.loss, sgd(0.1), TrainedParameters::all())).size() == 2);
+}
+
+TEST_CASE("parameters are chosen by patterns of their names") {
+  Graph graph;
+  std::map<std::string, Output> all;
+  Output loss = ones(graph);
+  for (const char* name : {"body/dense/w", "body/dense/b", "head/w", "head/b"}) {
+    all[name] = parameter(name, ones(graph));
+    loss = loss * all[name];
+  }
+  parameter("other/w", ones(graph));  // the loss does not depend on it
+  const auto same = [&](const std::vector<Output>& got, const std::vector<const char*>& names) {
+    REQUIRE(got.size() == names.size());
+    for (size_t i = 0; i < names.size(); ++i) CHECK(got[i].is(all.at(names[i])));
+  };
+  same(parameters_named(loss, {"head/*"}), {"head/w", "head/b"});
+  same(parameters_named(loss, {"*/b", "body/*/w"}), {"body/dense/w", "body/dense/b", "head/b"});
+  same(parameters_named(loss, {"head/w"}), {"head/w"});
+  same(parameters_except(loss, {"body/*"}), {"head/w", "head/b"});
+  CHECK(pushes_of(minimize(loss, sgd(0.1), parameters_named(loss, {"head/*"}))).size() == 2);
+  check_invalid(
+      [&] {
+        parameters_named(loss, {"head/*", "heat/w"});
+      },
+      "minimize_test.cpp:", "no parameter of the loss is called \"heat/w\"; did you mean head/w?",
+      "there are body/dense/b, body/dense/w, head/b, head/w");
+  check_invalid([&] { parameters_named(loss, {"other/*"}); }, "\"other/*\"");
+  check_invalid([&] { parameters_except(loss, {"*"}); }, "no parameter is left of body/dense/b");
 }
 
 TEST_CASE(
