@@ -237,7 +237,7 @@ Output convolution_transpose(Model& model, Output x, int64_t filters,
 struct EmbeddingOptions {
   Combiner combiner = Combiner::none;  // over the last dimension of ids
   DType dtype = DType::f32;
-  Initializer weights = uniform(-0.05, 0.05);
+  Initializer weights = normal(0, 1);
   Regularizer regularizer = {};
   std::string name = {};  // empty: embedding, embedding_1, ...
 };

@@ -52,6 +52,19 @@ TEST_CASE("an embedding is rows of its table, or their mean") {
   check_close(evaluate(mean, feeds), {2, 2}, {3, 4, 3, 4});
 }
 
+TEST_CASE("an embedding begins as normal numbers of variance 1") {
+  Graph graph;
+  nn::Model model(graph);
+  nn::embedding(model, constant(graph, Tensor::scalar<int64_t>(0)), 500, 20, {.dtype = DType::f64});
+  const Tensor w = feed_parameters(graph).begin()->second;
+  CHECK(w.size() == 10'000);
+  double sum = 0, squares = 0;
+  for (double v : w.values<double>()) sum += v, squares += v * v;
+  // The standard deviations of both means are 0.01 and 0.014.
+  CHECK(std::abs(sum / 1e4) < 0.05);
+  CHECK(std::abs(squares / 1e4 - 1) < 0.07);
+}
+
 TEST_CASE("batch_norm normalises by the batch in training, and by its averages afterwards") {
   const Tensor values = Tensor::of<double>({1, 2, 3, -4, 5, 9, 0, 1}, {4, 2});
   const Tensor gamma = Tensor::of<double>({2, 0.5}, {2}), beta = Tensor::of<double>({-1, 3}, {2});
