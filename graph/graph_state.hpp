@@ -63,6 +63,8 @@ struct GraphState {
   std::map<int32_t, Backward> backwards;
   std::vector<RecomputeScope> recompute_scopes;
   std::map<int32_t, int32_t> originals;  // copy -> the node that it computes again
+  // Parameters that are running averages (nn/nn_model.cpp), with the nodes of their values.
+  std::multimap<std::string, int32_t> averages;
 };
 
 // Copies the nodes `ids` into a new graph and numbers them anew. `ids` is ascending and contains

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "graph/frames.hpp"
+#include "graph/graph_state.hpp"
 #include "nn/nn_layers.hpp"
 #include "graph/base/refuse.hpp"
 #include "graph/base/words.hpp"
@@ -95,7 +96,7 @@ std::map<std::string, Model::Count> Model::take_counts(const std::string& prefix
 
 Model::Scope Model::layer(std::string_view name, std::string_view kind, Origin at) {
   if (!name.empty()) {
-    take_counts(prefix_ + std::string(name) + '/');  // those in it are shared, too
+    take_counts(prefix_ + std::string(name) + '/');  // layers in it are shared, too
     return scope(name, at);
   }
   Count& count = count_[prefix_ + std::string(kind)];
@@ -167,6 +168,7 @@ Output Model::running_average(std::string_view name, const Shape& shape, double 
     running.average = average;
     running.decay = decay;
     running.values.push_back(stop_gradient(value, at));
+    graph_.state().averages.emplace(whole, value.node);
   }
   return stop_gradient(average, at);
 }

@@ -12,6 +12,7 @@
 #include "graph/task_of.hpp"
 #include "training/group/once_a_step.hpp"
 #include "training/group/pushed_parameters.hpp"
+#include "training/group/training_warnings.hpp"
 #include "training/rules/optimizer.hpp"
 #include "graph/parameter_nodes.hpp"
 
@@ -200,6 +201,8 @@ void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
   std::vector<std::pair<std::shared_ptr<Batch>, int64_t>> wanted;  // with the call for its values
   try {
     check_once_a_step(master_.graph(), nodes);
+    for (const std::string& line : training_warnings(master_.graph(), nodes))
+      master_.process().log()->warn("{}", line);
     for (const auto& batch : batches_of(nodes))
       if (!made(*batch)) wanted.emplace_back(batch, master_.calls().prepare(batch->initial, {}));
   } catch (const Error& e) {
