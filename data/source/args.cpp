@@ -40,6 +40,16 @@ void ArgReader::refuse_type(std::string_view name, const SourceArg& arg, size_t 
               kTypes[arg.index()]);
 }
 
+size_t field_number(const Fields& fields, const std::string& name, std::string_view of) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].name == name) return i;
+    names.push_back(fields[i].name);
+  }
+  throw Error(Errc::invalid_argument, of, " finds no field ", name, "; the records have ",
+              listed(names));
+}
+
 const Tensor& SourceCall::operator[](std::string_view field) const {
   std::vector<std::string> names;
   for (size_t i = 0; i < fields_.size(); ++i) {

@@ -122,16 +122,6 @@ SourceStep bind_length(const char* of, const Fields& inputs, const SourceArgs& a
 
 }  // namespace
 
-size_t field_number(const Fields& fields, const std::string& name, std::string_view of) {
-  std::string names;
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if (fields[i].name == name) return i;
-    names += names.empty() ? "" : ", ";
-    names += fields[i].name;
-  }
-  throw Error(Errc::invalid_argument, of, " finds no field ", name, "; the records have ", names);
-}
-
 SourceStep bind_tokenize(const Fields& inputs, const SourceArgs& args) {
   ArgReader read("tokenize", args);
   const size_t number = wanted_field(read, inputs, "tokenize");

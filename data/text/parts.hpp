@@ -22,10 +22,6 @@ SourceStep bind_longer_than(const Fields& inputs, const SourceArgs& args);
 SourceStep bind_windows(const Fields& inputs, const SourceArgs& args);
 SourceStep bind_skip_grams(const Fields& inputs, const SourceArgs& args);
 
-// The number of a field by name. `of`: the function that wants it. Throws: Error(invalid_argument)
-// that names the fields there are.
-size_t field_number(const Fields& fields, const std::string& name, std::string_view of);
-
 // Text as a tensor, u8 [bytes], and a tensor as text.
 Tensor text_tensor(std::string_view text);
 inline std::string_view text_of(const Tensor& text) {

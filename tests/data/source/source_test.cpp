@@ -115,6 +115,28 @@ TEST_CASE("map changes records, filter drops them, expand gives several") {
   CHECK(epoch(n.source.expand("upto")) == std::vector{1, 2, 2, 3, 3, 3, 4, 4, 4, 4});
 }
 
+TEST_CASE("select, rename and length change the fields of records") {
+  const Numbers n(5);
+  const Source two = Source::zip({n.source, n.source.map("rename", {{"from", std::string("image")},
+                                                                    {"to", std::string("x")}})});
+  const auto names = [](const Source& source) {
+    std::string out;
+    for (const Field& field : stages(source)->fields()) out += field.name + " ";
+    return out;
+  };
+  CHECK(names(two) == "image x ");
+  CHECK(names(two.map("select", {{"fields", std::vector<std::string>{"x"}}})) == "x ");
+  const Source batches = n.source.batch(3).map("length", {{"field", std::string("image")}});
+  CHECK(names(batches) == "image length ");
+  const auto stream = stages(batches)->open(0);
+  CHECK(stream->next()->make()[1].item<int64_t>() == 3);
+  CHECK(stream->next()->make()[1].item<int64_t>() == 2);
+  has(refusal_of([&] {
+        names(n.source.map("length", {{"field", std::string("x")}}));
+      }).text,
+      "length finds no field x; the records have image");
+}
+
 TEST_CASE("a key for random draws differs by seed, epoch and record, and is the same again") {
   const Numbers n(4);
   std::set<int64_t> keys;
