@@ -59,12 +59,15 @@ class Resources;  // state that ops keep between steps (devices/resources.hpp)
 // Data that all firings of one run share.
 struct RunContext {
   int64_t run = 0;  // unique in a session: names the activation
-  // The training step, or -1 outside training; random numbers and pushes are keyed by it.
+  // The training step, or -1 outside training; pushes are keyed by it, and so are random numbers.
   int64_t step = -1;
   int64_t first_step = -1;  // ParameterStep::first, for all replicas that the run pushes for
   ParameterPort* parameters = nullptr;
   InputPort* input = nullptr;
   Resources* resources = nullptr;
+  // Keys random numbers in place of the step: the count of runs outside training, or of a seed
+  // (actors/master/local_runs.hpp). 0: the step keys them.
+  uint64_t draws = 0;
 };
 
 }  // namespace troupe

@@ -104,6 +104,7 @@ struct OpProperties {
   bool draws = false;
   // Its data may end: a step then fails with Errc::end_of_data.
   bool ends = false;
+  bool random = false;  // it makes random numbers, by RunContext::step or draws
 };
 
 inline const OpProperties& properties_of(const Node& node) {

@@ -180,6 +180,7 @@ void AgentState::start(const StartStep& m, const MasterDoor& master) {
   info.run = m.run;
   info.step = m.step;
   info.first_step = m.first_step;
+  info.draws = m.draws;
   info.parameters = process->services().port(m.session);
   installation->run(
       info, nullptr, {}, {}, /*here=*/false,

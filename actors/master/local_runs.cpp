@@ -143,6 +143,7 @@ RunResult LocalRuns::run(const Calls::Standing& call, const std::vector<Tensor>&
   RunContext context;
   context.run = fired.run;
   TrainingSteps::Counted counted(steps_, *call.prepared, options.step, context);
+  context.draws = draws(*call.prepared, options.seed, context.step);
   context.parameters = process_.services().port(session_);
   std::unique_lock lock(fired.mutex);
   RunResult result = fire(fired, lock, *call.live, context, feeds, options);
@@ -232,7 +233,11 @@ LocalRuns::Ready LocalRuns::ready(int64_t call, uint64_t as_of) {
 
 RunResult LocalRuns::run(Ready ready, const std::vector<Tensor>& feeds, const RunOptions& options) {
   if (stopped_.load(std::memory_order_relaxed)) return {Errc::cancelled, kSessionClosed, {}};
-  check_feeds(*ready.call->prepared, feeds);
+  const PreparedCall& call = *ready.call->prepared;
+  check_feeds(call, feeds);
+  if (options.step > 0) [[unlikely]]
+    if (RunResult refusal = steps_.refusal(call, options.step); refusal.code != Errc::ok)
+      return refusal;
   Seat& seat = *ready.seat;
   if (seat.next_run == seat.runs_end) {
     seat.next_run = next_run_.fetch_add(kRunsDrawn);
@@ -243,6 +248,7 @@ RunResult LocalRuns::run(Ready ready, const std::vector<Tensor>& feeds, const Ru
   RunContext context;
   context.run = seat.next_run++;
   context.step = options.step;
+  context.draws = draws(call, options.seed, options.step);
   context.parameters = ready.call->parameters;
   RunResult result = fire(seat, ready.lock, *ready.call->live, context, feeds, options);
   if (seat.forgotten) [[unlikely]] {

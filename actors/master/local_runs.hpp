@@ -64,6 +64,12 @@ class LocalRuns {
   void forget(int64_t call = -1);
 
   int64_t next_number() { return next_run_++; }
+  // RunContext::draws of a run of `call` with training step `step`, -1 for none: of the seed, or
+  // the number of runs that have drawn before. The first draws as step 0 does.
+  uint64_t draws(const PreparedCall& call, const std::optional<int64_t>& seed, int64_t step) {
+    if (seed) return mixed(static_cast<uint64_t>(*seed));
+    return step < 0 && call.draws ? drawn_++ : 0;
+  }
   // The oldest of `run` and the runs of `call` that are numbered and have not ended.
   int64_t oldest(int64_t call, int64_t run);
   // Interrupts those that take too long. Adds those that have not ended after kStallReport, once
@@ -109,6 +115,14 @@ class LocalRuns {
   RunResult fire(Fired& fired, std::unique_lock<std::mutex>& lock, const LiveCall& call,
                  RunContext& context, const std::vector<Tensor>& feeds, const RunOptions& options);
   Seat& seat_here();
+  // Another number for each seed, none of them small: the numbers of runs are (Steele et al. 2014,
+  // SplitMix64).
+  static uint64_t mixed(uint64_t seed) {
+    seed += 0x9e3779b97f4a7c15u;
+    seed = (seed ^ seed >> 30) * 0xbf58476d1ce4e5b9u;
+    seed = (seed ^ seed >> 27) * 0x94d049bb133111ebu;
+    return seed ^ seed >> 31;
+  }
   template <class F>
   void each_fired(const F& f) {  // requires mutex_, and no Fired's mutex
     for (Fired* fired : fired_) f(*fired);
@@ -120,7 +134,8 @@ class LocalRuns {
   const uint64_t session_;
   TrainingSteps& steps_;
   std::atomic<int64_t> next_run_{0};
-  std::atomic<bool> stopped_{false};                           // set with mutex_
+  std::atomic<uint64_t> drawn_{0};    // runs outside training that have drawn random numbers
+  std::atomic<bool> stopped_{false};  // set with mutex_
   std::array<std::atomic<Seat*>, kThreadIndices> seats_ = {};  // by thread_index(); never removed
   std::mutex mutex_;  // guards fired_; taken before a Fired's
   std::list<Fired*> fired_;

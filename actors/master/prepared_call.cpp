@@ -36,9 +36,13 @@ PreparedCall prepare_call(const Graph& graph, const std::vector<Output>& fetches
   call.partitions =
       partition(*made.graph, made.fetches, made.feeds, call.placement.devices, client_device);
   call.replicas = replicas_of(*made.graph, call.nodes);
-  call.trains = std::any_of(call.nodes.begin(), call.nodes.end(), [&](int32_t id) {
-    return properties_of(made.graph->node(id)).parameter.kind == ParameterUse::pushes;
-  });
+  for (const int32_t id : call.nodes) {
+    const OpProperties& properties = properties_of(made.graph->node(id));
+    const ParameterUse::Kind use = properties.parameter.kind;
+    call.trains |= use == ParameterUse::pushes;
+    call.reads |= use == ParameterUse::reads || use == ParameterUse::reads_rows;
+    call.draws |= properties.random;
+  }
   call.fetches = std::move(made.fetches);
   call.feeds = std::move(made.feeds);
   call.graph = std::move(made.graph);

@@ -23,6 +23,8 @@ struct PreparedCall {
   std::vector<Output> fetches, feeds;  // of `graph`
   std::vector<int64_t> replicas;       // they take a training step with each run
   bool trains = false;                 // it pushes gradients
+  bool reads = false;                  // it reads parameters
+  bool draws = false;                  // it makes random numbers
   std::vector<int32_t> nodes;          // the nodes that run
   std::vector<int32_t> asked;          // the nodes of the program's graph that it was made of
   Placement placement;

@@ -82,7 +82,7 @@ void RunTable::begin(const Calls::Standing& call, int64_t id, const std::vector<
   run->call = id;
   run->waiter = waiter;
   run->feeds = feeds;
-  run->step = options.step;
+  run->options = options;
   run->done = std::move(done);
   run->started = now();
   run->deadline = deadline_after(run->started, options.timeout);
@@ -142,10 +142,12 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       refusal = {Errc::cancelled, kSessionClosed, {}};
     } else if (run->cancelled) {
       refusal = run->result;
-    } else if (refusal = steps_.refusal(*call.prepared, run->step); refusal.code == Errc::ok) {
+    } else if (refusal = steps_.refusal(*call.prepared, run->options.step);
+               refusal.code == Errc::ok) {
       run->id = context.run = local_.next_number();
-      steps_.begin(*call.prepared, run->step, context);
-      run->step = context.step;
+      steps_.begin(*call.prepared, run->options.step, context);
+      run->options.step = context.step;
+      context.draws = local_.draws(*call.prepared, run->options.seed, context.step);
       run->prepared = call.prepared;
       run->live = call.live;
       for (const auto& [task, worker] : call.live->remotes) run->open.insert(task);
@@ -177,6 +179,7 @@ void RunTable::send_start(const Run& run, const RunContext& context, int64_t old
   m.run = run.id;
   m.step = context.step;
   m.first_step = context.first_step;
+  m.draws = context.draws;
   m.oldest = oldest;
   for (const auto& [task, worker] : run.live->remotes) caf::send_as(master_, worker, m);
 }
@@ -223,7 +226,7 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
     return;
   }
   const Ending until_told(*this);
-  steps_.end(*run->prepared, run->step, result.code == Errc::ok);
+  steps_.end(*run->prepared, run->options.step, result.code == Errc::ok);
   if (result.code != Errc::ok) result.values.clear();
   if (process_.tracer().on()) {
     const int64_t ended = Tracer::now_ns();

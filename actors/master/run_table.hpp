@@ -62,7 +62,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
     int64_t id = -1;  // -1: waits until its call is ready
     int64_t call = 0;
     std::vector<Tensor> feeds;
-    int64_t step = -1;  // as wanted by the caller; after it has begun, its own
+    RunOptions options;  // of the caller; after it has begun, with its own step
     std::function<void(RunResult)> done;
     std::thread::id waiter;  // the thread that waits for it, if any
     Time started, deadline;

@@ -10,6 +10,20 @@
 namespace troupe {
 
 RunResult TrainingSteps::refusal(const PreparedCall& call, int64_t wanted) const {
+  if (wanted > 0 && call.reads && call.replicas.empty() && !shared_) {
+    int64_t done = 0;  // or under way
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [replica, steps] : steps_) done = std::max(done, steps.next);
+    }
+    if (wanted > done)
+      return {Errc::invalid_argument,
+              detail::concat("the run reads the parameters of step ", wanted,
+                             ", which has not been trained (", done,
+                             " done); leave RunOptions::step out, or give RunOptions::seed for "
+                             "other random numbers"),
+              {}};
+  }
   if (wanted >= 0 || !call.trains || !trained_) return {};
   return {Errc::invalid_argument,
           "this session is being trained, and the run pushes gradients: it would take the place of "

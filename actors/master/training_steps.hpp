@@ -24,6 +24,8 @@ class TrainingSteps {
   // True while train() numbers the steps. A run that pushes gradients then gives its step, or is
   // refused: it would take the place of the next step of the training.
   void train(bool on) { trained_ = on; }
+  // Other sessions train the parameters, too: a step that is not trained here may come from them.
+  void share() { shared_ = true; }
   RunResult refusal(const PreparedCall& call, int64_t wanted) const;  // code ok: none
   // Begins a run of `call` that advances its replicas, at step `wanted` or, if that is negative, at
   // the next step of all of them; sets `context`'s step. A caller that counts the steps itself may
@@ -72,8 +74,8 @@ class TrainingSteps {
   Process& process_;
   Calls& calls_;
   const uint64_t session_;
-  std::atomic<bool> trained_{false};
-  std::mutex mutex_;                // guards steps_
+  std::atomic<bool> trained_{false}, shared_{false};
+  mutable std::mutex mutex_;        // guards steps_
   std::map<int64_t, Steps> steps_;  // by replica
 };
 

@@ -133,7 +133,8 @@ class KernelContext {
   }
 
   const Node& node() const;
-  int64_t step() const;  // the training step, or -1 outside of training
+  // The training step, or -1 outside of training, where the library's random numbers go by the run.
+  int64_t step() const;
   template <class S>
   const S& state() const {  // the result of the kernel's `prepare`
     return static_cast<const S&>(*state_);

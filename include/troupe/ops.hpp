@@ -40,7 +40,8 @@ Output parameter(std::string_view name, Output initial, Origin at = Origin::here
 Output fill(Graph& graph, Shape shape, double value, DType dtype = DType::f32,
             std::string_view name = "", Origin at = Origin::here());
 // Random numbers, f32 or f64. Counter-based (Philox 4x32-10, Salmon et al. 2011), keyed by (seed,
-// node name, training step, replica): the same bits for the same key anywhere.
+// node name, training step, replica): the same bits for the same key anywhere. Outside training the
+// number of the run takes the place of the step, or RunOptions::seed (troupe/session.hpp).
 // Uniform in [low, high).
 Output random_uniform(Graph& graph, Shape shape, double low = 0, double high = 1, int64_t seed = 0,
                       DType dtype = DType::f32, std::string_view name = "",

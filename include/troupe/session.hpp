@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,8 +89,13 @@ struct RunOptions {
   std::chrono::milliseconds timeout{600'000};
   // The training step, which keys parameters, pushes and random numbers. -1: the session counts the
   // runs that push or write, for each replica, including those that fail: shards do not wait for
-  // pushes of a step that is over.
+  // pushes of a step that is over; another run reads the newest parameters. A run that only reads
+  // parameters is refused for a step that is not trained yet, unless others train them, too.
   int64_t step = -1;
+  // Random numbers of the run: runs with one seed draw the same ones, in any process, whatever was
+  // run before. Left out: those of its training step or, outside training, others in each run: the
+  // session counts the runs that draw.
+  std::optional<int64_t> seed = {};
   Cancellation* cancel = nullptr;
 };
 

@@ -240,7 +240,8 @@ struct Evaluation {
 };
 using Scores = std::map<std::string, double>;  // by the metric's name
 
-// Covers all records once, in their order. Throws: Error(invalid_argument) for an evaluation whose
+// Covers all records once, in their order. With RunOptions::seed batch b draws by the seed plus b;
+// fit() gives each epoch a seed of its own. Throws: Error(invalid_argument) for an evaluation whose
 // fields do not fit, and the errors of a run of the session and of a metric.
 Scores evaluate(Session& session, const Evaluation& evaluation, const Dataset& data,
                 const RunOptions& run = {});

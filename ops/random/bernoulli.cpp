@@ -39,7 +39,8 @@ Op bernoulli_op() {
           .infer_shapes = infer_shapes,
           .no_gradient = "what is drawn is constant wherever it has a slope in p",
           .kernels = float_kernels(cpu<float>, cpu<double>),
-          .stateful = true};
+          .stateful = true,
+          .properties = &kRandom};
 }
 
 Output bernoulli(Output p, int64_t seed, std::string_view name, Origin at) {

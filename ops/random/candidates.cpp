@@ -335,7 +335,8 @@ Op log_uniform_candidates_op() {
           .no_gradient = "its input is an integer",
           .kernels = {{DeviceKind::cpu, DType::i64, run_log_uniform}},
           .dispatch = -1,
-          .stateful = true};
+          .stateful = true,
+          .properties = &kRandom};
 }
 
 Candidates log_uniform_candidates(Output true_ids, int64_t classes, int64_t count,
@@ -357,7 +358,8 @@ Op unigram_candidates_op() {
           .no_gradient = "what is drawn is a number of a class",
           .kernels = {unigram_kernel<float>(), unigram_kernel<double>()},
           .dispatch = 1,
-          .stateful = true};
+          .stateful = true,
+          .properties = &kRandom};
 }
 
 Candidates unigram_candidates(Output true_ids, Output weights, int64_t count,

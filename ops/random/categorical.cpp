@@ -88,7 +88,8 @@ Op categorical_op() {
           .no_gradient = "what is drawn is a number of a class",
           .kernels = float_kernels(cpu<float>, cpu<double>),
           .stateful = true,
-          .precision = Precision::wide};
+          .precision = Precision::wide,
+          .properties = &kRandom};
 }
 
 Output categorical(Output logits, int64_t count, int64_t seed, std::string_view name, Origin at) {

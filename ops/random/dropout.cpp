@@ -86,7 +86,8 @@ Op dropout_op() {
           .gradient = gradient,
           .kernels = float_kernels(cpu<float>, cpu<double>),
           .in_place = true,
-          .stateful = true};
+          .stateful = true,
+          .properties = &kRandom};
 }
 
 Output dropout(Output x, double rate, int64_t seed, Origin at) {

@@ -45,7 +45,8 @@ inline uint64_t fnv1a64(std::string_view text) {
 // In iteration i of a loop, or in a function call with path i, the key is replaced by words 0 and 1
 // of
 //   philox({i bits 0-31, i bits 32-63, kWithin, 0}, key)
-// Nested loops apply this one after the other, the outermost first.
+// Nested loops apply this one after the other, the outermost first. Before them, a run outside
+// training with the number or seed r, not 0, applies the same with r and kRun, at step 0.
 class RandomStream {
  public:
   static constexpr int64_t kReplicasMax = 1 << 16;
@@ -58,13 +59,9 @@ class RandomStream {
 
   void enter(int64_t iteration) { key_ = key_within(key_, iteration); }
   static uint64_t key_within(uint64_t key, int64_t iteration) {
-    constexpr uint32_t kWithin = 0x68746170;  // a step number that no training reaches
-    const auto i = static_cast<uint64_t>(iteration);
-    const PhiloxCounter words =
-        philox({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), kWithin, 0},
-               {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
-    return uint64_t{words[1]} << 32 | words[0];
+    return key_in(key, static_cast<uint64_t>(iteration), kWithin);
   }
+  void enter_run(uint64_t draws) { key_ = key_in(key_, draws, kRun); }
 
   std::array<uint32_t, 4> block(uint64_t b) const { return philox(counter(b), key()); }
 
@@ -90,6 +87,13 @@ class RandomStream {
   }
 
  private:
+  static constexpr uint32_t kWithin = 0x68746170, kRun = 0x206e7572;  // no training's step numbers
+  static uint64_t key_in(uint64_t key, uint64_t i, uint32_t where) {
+    const PhiloxCounter words =
+        philox({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), where, 0},
+               {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+    return uint64_t{words[1]} << 32 | words[0];
+  }
   PhiloxCounter counter(uint64_t b) const {
     return {static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32) | replica_ << 16,
             static_cast<uint32_t>(step_), static_cast<uint32_t>(step_ >> 32)};

@@ -1,11 +1,13 @@
 // Shared by the random ops: a node's numbers are determined by its attributes seed, key and
-// replica, by the training step, and by the iteration or function call around it, which is its last
-// inputs. Also the common parts of the ops without other inputs, which draw a whole tensor.
+// replica, by the training step or, outside training, the run (RunContext::draws), and by the
+// iteration or function call around it, which is its last inputs. Also the common parts of the ops
+// without other inputs, which draw a whole tensor.
 #pragma once
 
 #include <algorithm>
 #include <array>
 
+#include "devices/kernel_call.hpp"
 #include "devices/threads/isa.hpp"
 #include "ops/support/node.hpp"
 #include "ops/random/philox.hpp"
@@ -45,6 +47,10 @@ inline const std::string& random_key(const Node& node) {
   return key.empty() ? node.name : key;
 }
 
+// Every random op has one of these: the second has no other inputs.
+inline constexpr OpProperties kRandom = {.random = true};
+inline constexpr OpProperties kRandomSource = {.draws = true, .random = true};
+
 // For infer_shapes. Throws: Error if the path is not made of i64 scalars.
 inline void check_path(const InferContext& ctx) {
   for (auto i = static_cast<int>(inputs_before_path(ctx.node())); i < ctx.input_count(); ++i)
@@ -80,7 +86,7 @@ inline Op drawing_op(std::string name, std::vector<AttrSpec> attrs,
           .kernels = {first, second},
           .dispatch = -1,
           .stateful = true,
-          .properties = &kDraws};
+          .properties = &kRandomSource};
 }
 
 // Throws: Error from ctx for a dtype without a kernel, a replica out of range, or a shape with -1.
@@ -93,8 +99,10 @@ inline const Shape& drawn_shape(const InferContext& ctx) {
 }
 
 inline RandomStream random_stream(const KernelContext& ctx) {
-  RandomStream stream(ctx.attr<int64_t>("seed"), random_key(ctx.node()), ctx.step(),
+  const uint64_t draws = KernelCall::of(ctx).run().draws;
+  RandomStream stream(ctx.attr<int64_t>("seed"), random_key(ctx.node()), draws ? 0 : ctx.step(),
                       ctx.attr<int64_t>("replica"));
+  if (draws) stream.enter_run(draws);
   for (auto i = static_cast<int>(inputs_before_path(ctx.node())); i < ctx.input_count(); ++i)
     stream.enter(ctx.input(i).item<int64_t>());
   return stream;

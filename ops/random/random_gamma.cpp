@@ -81,7 +81,8 @@ Op random_gamma_op() {
           .infer_shapes = infer_shapes,
           .no_gradient = "its slope in alpha has no closed form",
           .kernels = float_kernels(cpu<float>, cpu<double>),
-          .stateful = true};
+          .stateful = true,
+          .properties = &kRandom};
 }
 
 Output random_gamma(Output alpha, int64_t seed, std::string_view name, Origin at) {

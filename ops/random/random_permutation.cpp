@@ -45,7 +45,8 @@ Op random_permutation_op() {
           .no_gradient = "only the number of rows is used",
           .kernels = {{DeviceKind::cpu, DType::none, cpu}},
           .dispatch = -1,
-          .stateful = true};
+          .stateful = true,
+          .properties = &kRandom};
 }
 
 Output random_permutation(Graph& graph, int64_t n, int64_t seed, std::string_view name, Origin at) {

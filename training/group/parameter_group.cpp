@@ -26,6 +26,7 @@ ParameterGroup::ParameterGroup(Master& master, ParameterOwnerOptions options, Di
       routes_(master, table_, shards_),
       checkpoints_(master, table_, shards_, disk) {
   table_.container = shared() ? options_.container : own_container(master.session());
+  if (shared()) master.runs().steps().share();
 }
 
 void ParameterGroup::begin() {

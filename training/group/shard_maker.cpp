@@ -172,7 +172,7 @@ void ShardMaker::set_initial(const std::vector<int32_t>& shards, const FirstValu
       sources.push_back(source);
   const Done ended = when_all(sources.size(), computed);
   for (const auto& [call, names] : sources)
-    master_.runs().start(call, {}, RunOptions{},
+    master_.runs().start(call, {}, RunOptions{.step = 0},  // the same random numbers each time
                          [values, ended, names = names](const RunResult& result) {
                            std::lock_guard lock(values->mutex);
                            if (result.code == Errc::ok)

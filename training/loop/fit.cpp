@@ -107,8 +107,12 @@ Scores measure(const Callable& call, const Evaluation& e, const NextBatch& next,
     if (!tallies.back().add || !tallies.back().value)
       throw refuse("evaluate", "metric \"", m.name, "\" begins without `add` or `value`");
   }
+  uint64_t batch_number = 0;
   while (const std::optional<Fed> fed = next()) {
-    const std::vector<Tensor> values = call(fed->feeds, run);
+    RunOptions of_batch = run;  // each batch draws other random numbers
+    if (run.seed)
+      of_batch.seed = static_cast<int64_t>(static_cast<uint64_t>(*run.seed) + batch_number++);
+    const std::vector<Tensor> values = call(fed->feeds, of_batch);
     for (const Metric::Tally& tally : tallies) tally.add(values, fed->batch);
   }
   Scores out;
@@ -306,6 +310,7 @@ bool Fit::epoch_ended(const TrainPause& pause) {
     if (!evaluation_) evaluation_ = session_.prepare(o_.evaluation.fetches, o_.evaluation.feeds);
     RunOptions run;
     run.timeout = o_.train.patience;
+    run.seed = pause.step << 32;  // the same scores if the epoch is repeated
     const NextBatch next = o_.validation_source
                                ? batches_of(session_, o_.evaluation, *o_.validation_source)
                                : batches_of(o_.evaluation, o_.validation);

@@ -9,7 +9,7 @@ namespace {
 const std::string kPs = "/job:ps/task:0", kFirst = "/job:worker/task:0",
                   kSecond = "/job:worker/task:1";
 constexpr int64_t kCalls = 200;
-// A StartStep has 7 numbers; credits and heartbeats, which come now and then, are counted, too.
+// A StartStep has 8 numbers; credits and heartbeats, which come now and then, are counted, too.
 constexpr int64_t kBytesPerCallMax = 128;
 
 // The messages that this process sent to another one since the last look.

@@ -1,5 +1,5 @@
-// Random numbers in loops and functions: different in each iteration and call, equal in every run,
-// and in a gradient equal to those of the forward pass.
+// Random numbers in loops and functions: different in each iteration and call, equal in runs of one
+// seed, and in a gradient equal to those of the forward pass.
 
 #include <set>
 
@@ -61,7 +61,7 @@ TEST_CASE("a loop draws other numbers in each iteration, a scan in each row") {
     CHECK(got[1].data<double>()[i] == drawn("m/body/u", {i}));
   }
   CHECK(got[2].item<double>() == drawn("plain", {}));
-  CHECK(same_bits(session.run({w})[0], got[0]));
+  CHECK(different(session.run({w})[0]).size() == 5);
 }
 
 TEST_CASE("what a loop draws depends on no thread, pass, device or iteration in flight") {
@@ -137,7 +137,7 @@ TEST_CASE("the copies of a function draw in loops by the iteration, and outside 
   for (int64_t i = 0; i < 3; ++i) CHECK(got[2].data<double>()[i] == drawn(names[5], {i}));
 }
 
-TEST_CASE("each call of a function that calls itself draws other numbers, the same in each run") {
+TEST_CASE("each call of a function that calls itself draws other numbers, the same by a seed") {
   for (int threads : {1, 4}) {
     Graph graph;
     const TensorType row{DType::f64, Shape{-1}};
@@ -160,7 +160,7 @@ TEST_CASE("each call of a function that calls itself draws other numbers, the sa
         map_rows([&](const Values& v) { return Values{reshape(tree({v[0]})[0], {23})}; },
                  {fill(graph, {2}, 3, DType::i64)})[0];
     Session session = Session::local(graph, {.threads = threads});
-    const std::vector<Tensor> got = session.run({one, other, rows});
+    const std::vector<Tensor> got = session.run({one, other, rows}, {}, {.seed = 1});
     std::set<double> all;
     for (const Tensor& values : got) {
       const std::set<double> these = different(values);
@@ -168,7 +168,7 @@ TEST_CASE("each call of a function that calls itself draws other numbers, the sa
     }
     CHECK(got[0].size() == 7 + 8 * 2);
     CHECK(all.size() == 4 * 23);
-    const std::vector<Tensor> again = session.run({one, other, rows});
+    const std::vector<Tensor> again = session.run({one, other, rows}, {}, {.seed = 1});
     for (size_t i = 0; i < 3; ++i) CHECK(same_bits(again[i], got[i]));
   }
 }
@@ -244,7 +244,7 @@ TEST_CASE("the gradient of a recurrent network with dropout agrees with central 
     const Values d = gradients({loss}, {xs, w});
     Session session = Session::local(graph, {.threads = 1});
     const auto run = [&](const Output& fetch, const std::vector<Tensor>& at) {
-      return session.run({fetch}, {{xs, at[0]}, {w, at[1]}})[0];
+      return session.run({fetch}, {{xs, at[0]}, {w, at[1]}}, {.seed = 1})[0];
     };
     std::vector<double> x_values, w_values;
     for (int i = 0; i < 20; ++i) x_values.push_back(0.1 * (i % 7) - 0.3);

@@ -25,7 +25,7 @@ std::vector<caf::message> examples() {
               Deliver{key, true, Errc::kernel_failed, "", {}},
               Deliver{key, false, Errc::ok, "", Tensor::scalar<int64_t>(-5)},
               Deliver{key, false, Errc::ok, "", Tensor::empty(DType::f64, Shape{0, 4})},
-              StartStep{1, 2, 3, 4, 5, 6},
+              StartStep{1, 2, 3, 4, 5, 6, 7},
               FinishStep{1, 2, 3, "/job:worker/task:1", Errc::cancelled, "why", true},
               CancelStep{1, 2, 3}, Push{1, 2, 3, 4, 5, 6, 7, values},
               Acknowledged{1, 2, Errc::stale, "old", 5}, Pull{1, 2, 3, 4, 5, 6},

@@ -62,6 +62,24 @@ TEST_CASE("a number of a stream does not depend on how many are drawn, nor on th
   for (uint64_t i = 300; i-- > 0;) CHECK(back.bits(i) == many.bits(i));
 }
 
+TEST_CASE("a run outside training has a key of its own, which no step or iteration has") {
+  const auto block = [](uint64_t draws) {
+    RandomStream stream(7, "w", 0, 2);
+    stream.enter_run(draws);
+    return stream.block(5);
+  };
+  RandomStream iteration(7, "w", 0, 2);
+  iteration.enter(1);
+  const std::set<Words> all = {block(1),
+                               block(2),
+                               block(uint64_t{1} << 32),
+                               iteration.block(5),
+                               RandomStream(7, "w", 0, 2).block(5),
+                               RandomStream(7, "w", 1, 2).block(5)};
+  CHECK(all.size() == 6);
+  CHECK(block(1) == block(1));
+}
+
 // Computed independently, from the recipe in ops/random/philox.hpp.
 TEST_CASE("an iteration has a key of its own, and so have iterations inside it") {
   CHECK(RandomStream::key_within(0, 0) == 0xcd0f6fa04d5189c1u);
