@@ -38,7 +38,7 @@ std::vector<Output> meshgrid(const std::vector<Output>& axes, Indexing indexing,
     const Output always = fill(*line.graph, {}, 1, DType::boolean, "", at);
     Output y = line;
     for (const Output& other : lines)
-      if (!(other == line)) y = where(always, y, cast(stop_gradient(other, at), y.dtype(), at), at);
+      if (!other.is(line)) y = where(always, y, cast(stop_gradient(other, at), y.dtype(), at), at);
     grids.push_back(y);
   }
   return grids;
