@@ -92,18 +92,24 @@ struct FrameAttributes {
   int64_t (*at_most)(const Node& node) = nullptr;
 };
 
+// The source of records that a node reads (troupe/source.hpp).
+struct InputUse {
+  const std::string& (*source)(const Node& node) = nullptr;  // its text
+  int64_t (*replicas)(const Node& node) = nullptr;
+  bool (*ends)(const Node& node) = nullptr;  // a step after its end fails with end_of_data
+};
+
 struct OpProperties {
   Identities identities = {};
   Arrangement arrangement = {};
   ParameterUse parameter = {};
   FrameAttributes frame = {};
+  InputUse input = {};
   const Tensor& (*constant)(const Node& node) = nullptr;  // the value of output 0, always
   // The graph whose work it does, as text.
   const std::string& (*program)(const Node& node) = nullptr;
   // The memory of its outputs is the step's, though it has no inputs and is stateful.
   bool draws = false;
-  // Its data may end: a step then fails with Errc::end_of_data.
-  bool ends = false;
   bool random = false;  // it makes random numbers, by RunContext::step or draws
 };
 

@@ -1,6 +1,8 @@
 // The stages that make batches: batch and bucket.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "data/source/stages.hpp"
 #include "graph/base/corner.hpp"
@@ -17,6 +19,22 @@ struct Stacking {
 };
 using StackingPtr = std::shared_ptr<const Stacking>;
 
+// True if a dtype has this number, but for rounding.
+bool holds(DType dtype, double number) {
+  bool out = false;
+  with_type(dtype, [&]<class T>(T) {
+    if constexpr (std::is_same_v<T, bool>)
+      out = number == 0 || number == 1;
+    else if constexpr (std::is_integral_v<T>)
+      out = number == std::floor(number) &&
+            number >= static_cast<double>(std::numeric_limits<T>::min()) &&
+            number < std::ldexp(1.0, std::numeric_limits<T>::digits);
+    else
+      out = std::isfinite(number) == std::isfinite(static_cast<double>(static_cast<T>(number)));
+  });
+  return out;
+}
+
 StackingPtr stacking_of(const Fields& records, bool pad, double padding, int64_t size) {
   auto out = std::make_shared<Stacking>(Stacking{{}, records, pad, padding});
   for (const Field& field : records) {
@@ -25,6 +43,10 @@ StackingPtr stacking_of(const Fields& records, bool pad, double padding, int64_t
                   ", would have more than ", int{Shape::kNdimMax}, " dimensions");
     std::vector<int64_t> sizes = {size};
     sizes.insert(sizes.end(), field.type.shape.begin(), field.type.shape.end());
+    if (pad && !field.type.shape.is_known() && !holds(field.type.dtype, padding))
+      throw Error(Errc::invalid_argument, "a batch pads ", field.name, ", which is ", field.type,
+                  ", with ", padding, ", and ", field.type.dtype,
+                  " has no such number; leave the field out with select, or give another padding");
     out->fields.push_back({field.name, {field.type.dtype, Shape(sizes)}});
   }
   return out;
@@ -112,9 +134,8 @@ class BatchStage final : public SourceStage {
     const int64_t n = before_->size();
     return n < 0 ? -1 : (n + (drop_last_ ? 0 : size_ - 1)) / size_;
   }
-  int64_t rows() const override {
-    const int64_t n = before_->size();
-    return n < 0 ? -1 : drop_last_ ? n / size_ * size_ : n;
+  Batching batching() const override {
+    return drop_last_ ? Batching::full_batches : Batching::batches;
   }
 
  private:
@@ -210,7 +231,7 @@ class BucketStage final : public SourceStage {
     return std::make_unique<BucketStream>(buckets_, epoch);
   }
   bool same_count() const override { return buckets_->before->same_count(); }
-  int64_t rows() const override { return buckets_->before->size(); }
+  Batching batching() const override { return Batching::batches; }
 
  private:
   const std::shared_ptr<const Buckets> buckets_;

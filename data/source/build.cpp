@@ -7,19 +7,31 @@
 namespace troupe {
 namespace {
 
-struct Builder {
-  const FindFunction& find;
+class Builder {
+ public:
+  explicit Builder(const FindFunction& find) : find_(find) {}
+  Stage build(const SourceSpec& spec);
 
-  std::vector<Stage> before(const SourceSpec& spec) const {
+ private:
+  std::vector<Stage> before(const SourceSpec& spec) {
     std::vector<Stage> out;
     for (const Spec& one : spec.of) out.push_back(build(*one));
     return out;
   }
-  Stage build(const SourceSpec& spec) const;
   Stage read(const SourceSpec& spec) const;
-  Stage call(const SourceSpec& spec, const Stage& before) const;
+  Stage call(const SourceSpec& spec, const Stage& before);
   SourceStep bind(const SourceSpec& spec, const Fields& inputs) const;
+  // A seed of its own for each stage that draws, so that two stages of one seed draw differently.
+  uint64_t seed_of(const SourceSpec& spec) {
+    return mixed_key(spec.seed, seeded_++,
+                     static_cast<int64_t>(text_key(spec.stage + " " + spec.name)));
+  }
+
+  const FindFunction& find_;
+  int64_t seeded_ = 0;  // stages so far, in the order in which they are built
 };
+
+constexpr int64_t kThreadsMax = 256, kDepthMax = 4096;  // of prefetch()
 
 int64_t want_least(const SourceSpec& spec, std::string_view name, int64_t value, int64_t least) {
   if (value < least)
@@ -37,11 +49,8 @@ Stage Builder::read(const SourceSpec& spec) const {
   throw Error(Errc::invalid_argument, "there is no reader ", spec.name, "; there are ", known);
 }
 
-// Binds the function of a stage. `spec.args` has the function's own arguments and "seed".
 SourceStep Builder::bind(const SourceSpec& spec, const Fields& inputs) const {
-  SourceArgs args = spec.args;
-  args.erase("seed");
-  const SourceFunction* function = find ? find(spec.name) : nullptr;
+  const SourceFunction* function = find_ ? find_(spec.name) : nullptr;
   std::string known;
   for (const SourceFunction& own : builtin_functions()) {
     if (!function && own.name == spec.name) function = &own;
@@ -51,7 +60,7 @@ SourceStep Builder::bind(const SourceSpec& spec, const Fields& inputs) const {
     throw Error(Errc::invalid_argument, "this process knows no function ", spec.name,
                 " for a source; the library has ", known,
                 "; give it your own with ops_with(), in a plugin for actor-node");
-  SourceStep step = function->bind(inputs, args);
+  SourceStep step = function->bind(inputs, spec.args);
   const std::pair<const char*, bool> kinds[] = {{"map", static_cast<bool>(step.map)},
                                                 {"filter", static_cast<bool>(step.keep)},
                                                 {"expand", static_cast<bool>(step.expand)}};
@@ -64,20 +73,15 @@ SourceStep Builder::bind(const SourceSpec& spec, const Fields& inputs) const {
   return step;
 }
 
-Stage Builder::call(const SourceSpec& spec, const Stage& before) const {
-  const auto seed = spec.args.find("seed");
-  const auto key =
-      seed == spec.args.end() ? 0 : static_cast<uint64_t>(std::get<int64_t>(seed->second));
+Stage Builder::call(const SourceSpec& spec, const Stage& before) {
+  const uint64_t key = seed_of(spec);
   SourceStep step = bind(spec, before->fields());
   if (spec.stage == "map") return map_stage(before, spec.name, std::move(step), key);
   if (spec.stage == "filter") return filter_stage(before, spec.name, std::move(step), key);
   return expand_stage(before, spec.name, std::move(step), key);
 }
 
-// A seed is 64 bits, and an argument a signed number of them.
-uint64_t seed_of(ArgReader& args) { return static_cast<uint64_t>(args.get<int64_t>("seed", 0)); }
-
-Stage Builder::build(const SourceSpec& spec) const {
+Stage Builder::build(const SourceSpec& spec) {
   if (spec.stage == "read") return read(spec);
   std::vector<Stage> from = before(spec);
   if (from.empty())
@@ -94,7 +98,7 @@ Stage Builder::build(const SourceSpec& spec) const {
     return call(spec, from[0]);
   if (spec.stage == "shuffle") {
     const int64_t window = least("window", 1);
-    return done(shuffle_stage(from[0], window, seed_of(args)));
+    return done(shuffle_stage(from[0], window, seed_of(spec)));
   }
   if (spec.stage == "batch")
     return done(batch_stage(from[0], least("size", 1),
@@ -110,10 +114,10 @@ Stage Builder::build(const SourceSpec& spec) const {
   if (spec.stage == "repeat") return done(repeat_stage(from[0], least("times", 1)));
   if (spec.stage == "interleave") return done(interleave_stage(std::move(from), least("block", 1)));
   if (spec.stage == "zip") return done(zip_stage(std::move(from)));
-  if (spec.stage == "prefetch") {
-    least("threads", 1), least("depth", 1);
-    return done(from[0]);  // the last one counts, and plan_source() reads it
-  }
+  if (spec.stage == "prefetch")
+    throw Error(
+        Errc::invalid_argument,
+        "prefetch() stands in the middle of a source; it makes whole steps, so put it last");
   throw Error(Errc::invalid_argument, "there is no stage ", spec.stage, " of a source");
 }
 
@@ -121,15 +125,20 @@ Stage Builder::build(const SourceSpec& spec) const {
 
 SourcePlan plan_source(Spec spec) {
   SourcePlan out;
-  bool planned = false;  // an earlier prefetch() has no effect
+  bool planned = false;
   while ((spec->stage == "prefetch" || (spec->stage == "repeat" && out.epochs < 0)) &&
          spec->of.size() == 1) {
     ArgReader args(spec->stage, spec->args);
     if (spec->stage == "repeat") {
       out.epochs = want_least(*spec, "times", args.want<int64_t>("times"), 1);
-    } else if (!std::exchange(planned, true)) {
+    } else {
+      if (std::exchange(planned, true))
+        throw Error(Errc::invalid_argument, "a source has prefetch() twice; leave one out");
       out.threads = want_least(*spec, "threads", args.want<int64_t>("threads"), 1);
       out.depth = want_least(*spec, "depth", args.want<int64_t>("depth"), 1);
+      if (out.threads > kThreadsMax || out.depth > kDepthMax)
+        throw Error(Errc::invalid_argument, "prefetch() wants at most ", kThreadsMax,
+                    " threads and ", kDepthMax, " steps, got ", out.threads, " and ", out.depth);
     }
     spec = spec->of[0];
   }
@@ -138,7 +147,7 @@ SourcePlan plan_source(Spec spec) {
 }
 
 Stage build_stages(const SourceSpec& spec, const FindFunction& find) {
-  return Builder{find}.build(spec);
+  return Builder(find).build(spec);
 }
 
 }  // namespace troupe

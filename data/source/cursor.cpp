@@ -4,19 +4,6 @@
 #include <algorithm>
 
 namespace troupe {
-namespace {
-
-// All rows of the batches of a group.
-std::vector<Lazy> rows_of(const std::vector<Lazy>& group) {
-  std::vector<Lazy> out;
-  for (const Lazy& batch : group)
-    if (const std::vector<Lazy>* rows = batch->rows())
-      out.insert(out.end(), rows->begin(), rows->end());
-  return out;
-}
-
-}  // namespace
-
 // The next records, at most one for each replica.
 std::vector<Lazy> StepGroups::group() {
   std::vector<Lazy> out;
@@ -28,38 +15,55 @@ std::vector<Lazy> StepGroups::group() {
   return out;
 }
 
-// The rows of a group, cut into one batch for each replica. Their order stays.
-std::vector<Lazy> StepGroups::shared(const std::vector<Lazy>& group) const {
-  const std::vector<Lazy> rows = rows_of(group);
-  if (rows.size() < replicas_)
-    throw Error(Errc::bad_data, group[0]->place(), ": ",
-                group[0]->rows() ? rows.size() : group.size(),
-                " records are the last ones of an epoch and ", replicas_,
-                " replicas cannot share them; end the source with batch(), with drop_last for data "
-                "of fewer records");
-  std::vector<Lazy> out;
-  for (size_t r = 0; r < replicas_; ++r) {
-    const auto begin = rows.begin() + static_cast<ptrdiff_t>(rows.size() * r / replicas_),
-               end = rows.begin() + static_cast<ptrdiff_t>(rows.size() * (r + 1) / replicas_);
-    out.push_back(group[0]->with_rows({begin, end}));
+// Cuts the largest batch in two until there are so many.
+std::vector<Lazy> StepGroups::cut(std::vector<Lazy> batches, size_t parts) const {
+  const auto rows = [](const Lazy& batch) { return batch->rows() ? batch->rows()->size() : 1; };
+  while (batches.size() < parts) {
+    const auto largest =
+        std::max_element(batches.begin(), batches.end(),
+                         [&](const Lazy& a, const Lazy& b) { return rows(a) < rows(b); });
+    const size_t size = rows(*largest);
+    if (size < 2)
+      throw Error(Errc::bad_data, batches[0]->place(), ": ", batches.size(),
+                  " records are the last ones of an epoch, and ", replicas_,
+                  " replicas cannot share them; end the source with batch(), with drop_last where "
+                  "replicas have fewer records than there are replicas");
+    const Lazy whole = *largest;
+    const auto begin = whole->rows()->begin(), middle = begin + static_cast<ptrdiff_t>(size / 2);
+    *largest = whole->with_rows({middle, whole->rows()->end()});
+    batches.insert(largest, whole->with_rows({begin, middle}));
   }
-  return out;
+  return batches;
 }
 
 std::vector<Lazy> StepGroups::next() {
-  if (!begun_) held_ = group();
-  begun_ = true;
-  if (held_.empty()) return {};
-  std::vector<Lazy> now = std::exchange(held_, {});
-  if (now.size() < replicas_) return shared(now);  // the whole epoch
-  std::vector<Lazy> after = group();
-  const bool few = !after.empty() && after.size() < replicas_ && rows_of(after).size() < replicas_;
-  if (!few) {
-    held_ = std::move(after);
+  if (!std::exchange(begun_, true)) held_ = {group()};
+  std::vector<Lazy> now = std::move(held_.back());
+  held_.pop_back();
+  if (!held_.empty() || now.empty()) {
+    if (held_.empty()) held_.emplace_back();  // the end stays the end
     return now;
   }
+  if (now.size() < replicas_) {  // the whole epoch, or the rest of it
+    held_.emplace_back();
+    if (batching_ == Batching::full_batches && replicas_ > 1) return {};
+    return cut(std::move(now), replicas_);
+  }
+  std::vector<Lazy> after = group();
+  size_t rows = 0;
+  for (const Lazy& batch : after) rows += batch->rows() ? batch->rows()->size() : 1;
+  if (after.empty() || rows >= replicas_ || batching_ == Batching::full_batches) {
+    held_.push_back(std::move(after));
+    return now;
+  }
+  // The rest has fewer records than there are replicas: two steps share it and the group before.
   now.insert(now.end(), after.begin(), after.end());
-  return shared(now);
+  now = cut(std::move(now), 2 * replicas_);
+  const auto middle = now.begin() + static_cast<ptrdiff_t>(replicas_);
+  held_.emplace_back();
+  held_.emplace_back(middle, now.end());
+  now.erase(middle, now.end());
+  return now;
 }
 
 SourceCursor::SourceCursor(Stage stage, int64_t epochs, int64_t replica, int64_t replicas)
@@ -75,8 +79,8 @@ std::optional<int64_t> SourceCursor::known_count() const {
   const int64_t batches = stage.size();
   if (!stage.same_count() || batches < 0) return std::nullopt;
   const int64_t whole = batches / replicas_, more = batches % replicas_;
-  if (more == 0) return whole;
-  return std::nullopt;  // the last group's rows decide
+  if (more == 0 || stage.batching() == Batching::full_batches) return whole;
+  return std::nullopt;  // the rows of the last group decide
 }
 
 // Passes over the records of an epoch.
@@ -94,7 +98,7 @@ int64_t SourceCursor::steps_per_epoch() {
   if (!stage_->same_count())
     throw Error(Errc::invalid_argument,
                 "the number of steps in an epoch of this source differs between epochs, as a "
-                "function of expand() says; give the number of steps that count as an epoch");
+                "function says; give the number of steps that count as an epoch");
   if (!count_ || *count_ == 0) count_ = counted(0);
   return *count_;
 }
@@ -106,57 +110,71 @@ int64_t SourceCursor::start_of(int64_t epoch) {
   return starts_[static_cast<size_t>(epoch)];
 }
 
-bool SourceCursor::next_epoch() {
+void SourceCursor::end_epoch() {
   ++epoch_;
+  first_ = known_ = next_;
   groups_.reset();
-  return epochs_ < 0 || epoch_ < epochs_;
+  if (epochs_ < 0 || epoch_ < epochs_)
+    groups_ = std::make_unique<StepGroups>(*stage_, epoch_, replicas_);
 }
 
-// Opens the epoch of a step and passes over the steps before it.
-void SourceCursor::go_to(int64_t step) {
-  if (groups_ && step >= next_ && stage_->same_count() && count_ && step < start_of(epoch_ + 1)) {
-    // in this epoch, further on
+// Sets the epoch of a step.
+void SourceCursor::find_epoch(int64_t step) {
+  if (first_ <= step && step <= known_) return;
+  if (stage_->same_count()) {
+    epoch_ = step / steps_per_epoch();
   } else {
     epoch_ = 0;
-    if (stage_->same_count())
-      epoch_ = step / steps_per_epoch();
-    else
-      while ((epochs_ < 0 || epoch_ < epochs_) && start_of(epoch_ + 1) <= step) ++epoch_;
-    groups_.reset();
-    if (epochs_ >= 0 && epoch_ >= epochs_) return;
-    next_ = start_of(epoch_);
-    groups_.emplace(*stage_, epoch_, replicas_);
+    while ((epochs_ < 0 || epoch_ < epochs_) && start_of(epoch_ + 1) <= step) ++epoch_;
   }
-  for (; next_ < step; ++next_)
+  first_ = known_ = start_of(epoch_);
+}
+
+// Opens the epoch of a step, if it is not open, and passes over the steps before it.
+void SourceCursor::go_to(int64_t step) {
+  const bool ahead = groups_ && step >= next_ && count_ && step < first_ + *count_;
+  if (!ahead) {
+    groups_.reset();
+    find_epoch(step);
+    if (epochs_ >= 0 && epoch_ >= epochs_) return;
+    next_ = first_;
+    groups_ = std::make_unique<StepGroups>(*stage_, epoch_, replicas_);
+  }
+  for (; next_ < step; known_ = std::max(known_, ++next_))
     if (groups_->next().empty()) break;
 }
 
 Lazy SourceCursor::at(int64_t step) {
-  if (!groups_ && step == 0 && epoch_ == 0 && next_ == 0)
-    groups_.emplace(*stage_, 0, replicas_);  // the beginning needs no count
-  else if (!groups_ || step != next_)
-    go_to(step);
+  try {
+    return found(step);
+  } catch (...) {
+    groups_.reset();  // a stream that has thrown is not read any more
+    throw;
+  }
+}
+
+Lazy SourceCursor::found(int64_t step) {
+  if (!groups_ || step != next_) go_to(step);
   while (groups_) {
     std::vector<Lazy> group = groups_->next();
     if (!group.empty()) {
-      ++next_;
+      known_ = std::max(known_, ++next_);
       return std::move(group[static_cast<size_t>(replica_)]);
     }
-    const int64_t end = next_;
-    const int64_t start = epoch_ == 0 ? 0 : start_of(epoch_);
-    if (end == start)
+    if (next_ == first_)
       throw Error(Errc::bad_data, "the source has no records in epoch ", epoch_,
                   "; look at its files and filters");
     if (stage_->same_count()) {
-      if (count_ && *count_ != end - start)
-        throw Error(Errc::bad_data, "epoch ", epoch_, " of the source has ", end - start,
+      if (count_ && *count_ != next_ - first_)
+        throw Error(Errc::bad_data, "epoch ", epoch_, " of the source has ", next_ - first_,
                     " steps, and others have ", *count_,
-                    "; have its files changed, or does a function give other numbers of records?");
-      count_ = end - start;
+                    "; have its files changed? A filter or expand() that draws says so by "
+                    "SourceStep::same_count");
+      count_ = next_ - first_;
     } else if (static_cast<int64_t>(starts_.size()) == epoch_ + 1) {
-      starts_.push_back(end);
+      starts_.push_back(next_);
     }
-    if (next_epoch()) groups_.emplace(*stage_, epoch_, replicas_);
+    end_epoch();
   }
   return nullptr;
 }

@@ -1,5 +1,7 @@
-// SourceCursor: the records of a source by step, for one replica of several. Steps of an epoch are
-// groups of one batch for each replica; the last group of an epoch is shared evenly.
+// SourceCursor: the records of a source by step, for one replica of several. A step of an epoch is
+// a group of one batch for each replica. Where the last group has fewer batches than there are
+// replicas, its largest ones are cut in two until there are enough, by themselves: batches of
+// several buckets or branches are never mixed.
 // Owner: a StepReader. Thread: one at a time.
 #pragma once
 
@@ -16,18 +18,21 @@ namespace troupe {
 class StepGroups {
  public:
   StepGroups(const SourceStage& stage, int64_t epoch, int64_t replicas)
-      : from_(stage.open(epoch)), replicas_(static_cast<size_t>(replicas)) {}
+      : from_(stage.open(epoch)),
+        replicas_(static_cast<size_t>(replicas)),
+        batching_(stage.batching()) {}
   // One record for each replica; empty at the end of the epoch. Throws: Error(bad_data) for an
   // epoch that the replicas cannot share.
   std::vector<Lazy> next();
 
  private:
   std::vector<Lazy> group();
-  std::vector<Lazy> shared(const std::vector<Lazy>& group) const;
+  std::vector<Lazy> cut(std::vector<Lazy> batches, size_t parts) const;
 
   const std::unique_ptr<RecordStream> from_;
   const size_t replicas_;
-  std::vector<Lazy> held_;  // a full group, read ahead
+  const Batching batching_;
+  std::vector<std::vector<Lazy>> held_;  // read ahead: the next groups, the first one last
   bool begun_ = false;
 };
 
@@ -46,17 +51,21 @@ class SourceCursor {
  private:
   std::optional<int64_t> known_count() const;
   int64_t counted(int64_t epoch) const;
+  Lazy found(int64_t step);
   int64_t start_of(int64_t epoch);
+  void find_epoch(int64_t step);
   void go_to(int64_t step);
-  bool next_epoch();
+  void end_epoch();
 
   const Stage stage_;
   const int64_t epochs_;  // -1: no end
   const int64_t replica_, replicas_;
   std::optional<int64_t> count_;       // steps of every epoch, where it is known
-  std::vector<int64_t> starts_ = {0};  // first steps of epochs; not needed where count_ is known
-  std::optional<StepGroups> groups_;   // of epoch_
-  int64_t epoch_ = 0, next_ = 0;       // the step that groups_ gives next
+  std::vector<int64_t> starts_ = {0};  // first steps of epochs, where their numbers of steps differ
+  // Steps from first_ to before known_ are in epoch_, whatever groups_ is.
+  int64_t epoch_ = 0, first_ = 0, known_ = 0;
+  std::unique_ptr<StepGroups> groups_;  // of epoch_; null: not open, or it has failed
+  int64_t next_ = 0;                    // the step that groups_ gives next
 };
 
 }  // namespace troupe

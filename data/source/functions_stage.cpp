@@ -16,6 +16,12 @@ uint64_t mixed_key(uint64_t seed, int64_t epoch, int64_t number) {
   return key;
 }
 
+uint64_t text_key(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
+  return hash;
+}
+
 namespace {
 
 // A function with the records that it is called for.
@@ -32,8 +38,9 @@ struct Function {
     const Record inputs = record.make();
     try {
       return function(SourceCall(before->fields(), inputs, key, place));
-    } catch (const Error&) {
-      throw;
+    } catch (const Error& e) {
+      if (e.code() != Errc::end_of_data) throw;
+      throw Error(Errc::bad_data, e.what());  // only the source itself ends the data
     } catch (const std::exception& e) {
       throw Error(Errc::bad_data, place, ": function ", name, " failed: ", e.what());
     } catch (...) {
@@ -74,7 +81,8 @@ class Mapped final : public LazyRecord {
   std::string place() const override { return from_->place(); }
   const std::vector<Lazy>* rows() const override { return from_->rows(); }
   Lazy with_rows(std::vector<Lazy> rows) const override {
-    return std::make_shared<Mapped>(function_, from_->with_rows(std::move(rows)), key_);
+    const uint64_t key = mixed_key(key_, 0, static_cast<int64_t>(text_key(rows.front()->place())));
+    return std::make_shared<Mapped>(function_, from_->with_rows(std::move(rows)), key);
   }
 
  private:
@@ -158,7 +166,9 @@ class FunctionStage final : public SourceStage {
     return function_->before->same_count() && function_->step.same_count;
   }
   int64_t size() const override { return function_->step.map ? function_->before->size() : -1; }
-  int64_t rows() const override { return function_->step.map ? function_->before->rows() : -1; }
+  Batching batching() const override {
+    return function_->step.map ? function_->before->batching() : Batching::none;
+  }
 
  private:
   const FunctionPtr function_;

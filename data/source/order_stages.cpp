@@ -30,11 +30,13 @@ class Draws {
 class OrderStage final : public SourceStage {
  public:
   using Open = std::function<std::unique_ptr<RecordStream>(const std::vector<Stage>&, int64_t)>;
-  OrderStage(std::vector<Stage> before, Fields fields, int64_t size, Open open)
+  // `joins`: a record is made of one of each stage.
+  OrderStage(std::vector<Stage> before, Fields fields, int64_t size, Open open, bool joins = false)
       : before_(std::move(before)),
         fields_(std::move(fields)),
         size_(size),
-        open_(std::move(open)) {}
+        open_(std::move(open)),
+        joins_(joins) {}
   const Fields& fields() const override { return fields_; }
   std::unique_ptr<RecordStream> open(int64_t epoch) const override { return open_(before_, epoch); }
   bool same_count() const override {
@@ -43,12 +45,19 @@ class OrderStage final : public SourceStage {
     return true;
   }
   int64_t size() const override { return size_; }
+  // The same for all stages before it, else none.
+  Batching batching() const override {
+    for (const Stage& stage : before_)
+      if (joins_ || stage->batching() != before_[0]->batching()) return Batching::none;
+    return before_[0]->batching();
+  }
 
  private:
   const std::vector<Stage> before_;
   const Fields fields_;
   const int64_t size_;  // -1: not known
   const Open open_;
+  const bool joins_;
 };
 
 template <class F>
@@ -124,7 +133,10 @@ Stage take_stage(Stage before, int64_t skip, int64_t count) {
 
 Stage repeat_stage(Stage before, int64_t times) {
   const Fields fields = before->fields();
-  const int64_t size = before->size() < 0 ? -1 : before->size() * times;
+  int64_t size = -1;
+  if (before->size() >= 0 && __builtin_mul_overflow(before->size(), times, &size))
+    throw Error(Errc::invalid_argument, "repeat(", times, ") of ", before->size(),
+                " records is more than 2^63");
   return std::make_shared<OrderStage>(
       std::vector{std::move(before)}, fields, size,
       [times](const std::vector<Stage>& stages, int64_t epoch) {
@@ -211,7 +223,8 @@ Stage zip_stage(std::vector<Stage> before) {
     size = std::max(size, stage->size());
   }
   return std::make_shared<OrderStage>(
-      std::move(before), fields, size, [](const std::vector<Stage>& stages, int64_t epoch) {
+      std::move(before), fields, size,
+      [](const std::vector<Stage>& stages, int64_t epoch) {
         std::vector<std::unique_ptr<RecordStream>> from;
         for (const Stage& stage : stages) from.push_back(stage->open(epoch));
         return stream_of([from = std::move(from), number = int64_t{0}]() mutable -> Lazy {
@@ -228,7 +241,8 @@ Stage zip_stage(std::vector<Stage> before) {
                           *ended, " ended after ", number, " records");
           return nullptr;
         });
-      });
+      },
+      /*joins=*/true);
 }
 
 namespace {
@@ -260,19 +274,28 @@ class Cache {
   explicit Cache(Stage before) : before_(std::move(before)) {}
   Lazy at(size_t number) {
     std::lock_guard lock(mutex_);
-    if (!from_ && !ended_) from_ = before_->open(0);
-    while (records_.size() <= number && !ended_) {
-      if (Lazy record = from_->next()) {
-        records_.push_back(std::make_shared<Kept>(std::move(record)));
-      } else {
-        ended_ = true;
+    while (records_.size() <= number && !ended_) try {
+        if (!from_) open();
+        if (Lazy record = from_->next()) {
+          records_.push_back(std::make_shared<Kept>(std::move(record)));
+        } else {
+          ended_ = true;
+          from_.reset();
+        }
+      } catch (...) {  // opened anew at the next call
         from_.reset();
+        throw;
       }
-    }
     return number < records_.size() ? records_[number] : nullptr;
   }
 
  private:
+  // Opens the stream behind the records that are here.
+  void open() {
+    from_ = before_->open(0);
+    for (size_t i = 0; i < records_.size(); ++i) from_->next();
+  }
+
   const Stage before_;
   std::mutex mutex_;  // guards the rest
   std::unique_ptr<RecordStream> from_;
@@ -289,7 +312,7 @@ class CacheStage final : public SourceStage {
     return stream_of([cache = cache_, next = size_t{0}]() mutable { return cache->at(next++); });
   }
   int64_t size() const override { return before_->size(); }
-  int64_t rows() const override { return before_->rows(); }
+  Batching batching() const override { return before_->batching(); }
 
  private:
   const Stage before_;

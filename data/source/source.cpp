@@ -7,25 +7,16 @@
 namespace troupe {
 namespace {
 
-Source stage(const char* name, const Source& before, SourceArgs args,
+Source stage(const char* name, const Source& before, SourceArgs args, uint64_t seed = 0,
              std::string_view function = {}) {
   return Source(std::make_shared<SourceSpec>(
-      SourceSpec{name, std::string(function), std::move(args), {before.spec()}}));
+      SourceSpec{name, std::string(function), std::move(args), seed, {before.spec()}}));
 }
 
 Source joined(const char* name, const std::vector<Source>& sources, SourceArgs args) {
-  SourceSpec spec{name, {}, std::move(args), {}};
+  SourceSpec spec{name, {}, std::move(args), 0, {}};
   for (const Source& source : sources) spec.of.push_back(source.spec());
   return Source(std::make_shared<SourceSpec>(std::move(spec)));
-}
-
-// A number of 64 bits as an argument.
-SourceArg seed_arg(uint64_t seed) { return static_cast<int64_t>(seed); }
-
-Source call(const char* name, const Source& before, std::string_view function, SourceArgs args,
-            uint64_t seed) {
-  if (seed != 0) args["seed"] = seed_arg(seed);
-  return stage(name, before, std::move(args), function);
 }
 
 }  // namespace
@@ -42,24 +33,24 @@ Output SourceBatch::operator[](std::string_view field) const {
 Source::Source(Spec spec) : spec_(std::move(spec)) {}
 
 Source Source::of(std::string_view reader, SourceArgs args) {
-  return Source(
-      std::make_shared<SourceSpec>(SourceSpec{"read", std::string(reader), std::move(args), {}}));
+  return Source(std::make_shared<SourceSpec>(
+      SourceSpec{"read", std::string(reader), std::move(args), 0, {}}));
 }
 Source Source::idx(const std::string& images, const std::string& labels) {
   return of("idx", {{"images", images}, {"labels", labels}});
 }
 
 Source Source::map(std::string_view function, SourceArgs args, uint64_t seed) const {
-  return call("map", *this, function, std::move(args), seed);
+  return stage("map", *this, std::move(args), seed, function);
 }
 Source Source::filter(std::string_view function, SourceArgs args, uint64_t seed) const {
-  return call("filter", *this, function, std::move(args), seed);
+  return stage("filter", *this, std::move(args), seed, function);
 }
 Source Source::expand(std::string_view function, SourceArgs args, uint64_t seed) const {
-  return call("expand", *this, function, std::move(args), seed);
+  return stage("expand", *this, std::move(args), seed, function);
 }
 Source Source::shuffle(int64_t window, uint64_t seed) const {
-  return stage("shuffle", *this, {{"window", window}, {"seed", seed_arg(seed)}});
+  return stage("shuffle", *this, {{"window", window}}, seed);
 }
 Source Source::batch(int64_t size, BatchOptions options) const {
   return stage("batch", *this,

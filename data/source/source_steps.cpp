@@ -15,8 +15,10 @@ SourcePlan one_epoch(SourcePlan plan) {
 }  // namespace
 
 SourceSteps::SourceSteps(SourcePlan plan, std::shared_ptr<const Registry> ops)
-    : fields_(build_stages(*plan.stages, functions_of(ops))->fields()),
-      reader_(one_epoch(std::move(plan)), functions_of(ops), 0, 1, /*in_line=*/false) {}
+    : SourceSteps(std::make_shared<SharedStages>(one_epoch(std::move(plan)), functions_of(ops))) {}
+
+SourceSteps::SourceSteps(const std::shared_ptr<SharedStages>& stages)
+    : fields_(stages->get()->fields()), reader_(stages, 0, 1, /*in_line=*/false) {}
 
 std::optional<Record> SourceSteps::next() {
   struct Answer {

@@ -26,6 +26,8 @@ class SourceSteps {
   std::optional<Record> next();
 
  private:
+  explicit SourceSteps(const std::shared_ptr<SharedStages>& stages);
+
   const Fields fields_;
   StepReader reader_;
   int64_t step_ = 0;

@@ -1,6 +1,8 @@
 // The text of a source: JSON with an object for each stage.
 #include "data/source/spec.hpp"
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace troupe {
@@ -18,6 +20,11 @@ json to_json(const SourceArg& arg) {
           return {{"integers", value}};
         else if constexpr (std::is_same_v<T, std::vector<double>>)
           return {{"numbers", value}};
+        else if constexpr (std::is_same_v<T, double>)
+          return std::isfinite(value) ? json(value)
+                                      : json{{"number", value > 0   ? "inf"
+                                                        : value < 0 ? "-inf"
+                                                                    : "nan"}};
         else
           return value;
       },
@@ -30,6 +37,11 @@ SourceArg arg_from(const json& j) {
   if (j.is_number_float()) return j.get<double>();
   if (j.is_string()) return j.get<std::string>();
   if (j.is_array()) return j.get<std::vector<std::string>>();
+  if (j.contains("number")) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    const auto text = j.at("number").get<std::string>();
+    return text == "inf" ? infinity : text == "-inf" ? -infinity : std::nan("");
+  }
   if (j.contains("integers")) return j.at("integers").get<std::vector<int64_t>>();
   return j.at("numbers").get<std::vector<double>>();
 }
@@ -37,6 +49,7 @@ SourceArg arg_from(const json& j) {
 json to_json(const SourceSpec& spec) {
   json out = {{"stage", spec.stage}};
   if (!spec.name.empty()) out["name"] = spec.name;
+  if (spec.seed != 0) out["seed"] = spec.seed;
   for (const auto& [name, arg] : spec.args) out["args"][name] = to_json(arg);
   for (const Spec& before : spec.of) out["of"].push_back(to_json(*before));
   return out;
@@ -48,6 +61,7 @@ Spec spec_from(const json& j, int depth) {
   auto out = std::make_shared<SourceSpec>();
   out->stage = j.at("stage").get<std::string>();
   out->name = j.value("name", std::string());
+  out->seed = j.value("seed", uint64_t{0});
   if (j.contains("args"))
     for (const auto& [name, arg] : j.at("args").items()) out->args[name] = arg_from(arg);
   if (j.contains("of"))

@@ -16,6 +16,7 @@ struct SourceSpec {
   std::string stage;      // "read", "map", "shuffle", ...: a row of the table in build.cpp
   std::string name = {};  // of the reader or function
   SourceArgs args = {};
+  uint64_t seed = 0;                                       // of functions and shuffle
   std::vector<std::shared_ptr<const SourceSpec>> of = {};  // the stages before it
 };
 using Spec = std::shared_ptr<const SourceSpec>;

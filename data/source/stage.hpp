@@ -25,8 +25,8 @@ class LazyRecord {
   virtual Record make() const = 0;
   // File, and line, entry or offset, for messages: "train.tar: cat/0001.jpg".
   virtual std::string place() const = 0;
-  // The records that a batch is made of, and a batch of others instead; null for a record that is
-  // no batch.
+  // The records that a batch is made of, and a batch of some of them instead, for replicas that
+  // share a batch; null for a record that is no batch. A record that wraps a batch passes both on.
   virtual const std::vector<std::shared_ptr<const LazyRecord>>* rows() const { return nullptr; }
   virtual std::shared_ptr<const LazyRecord> with_rows(
       std::vector<std::shared_ptr<const LazyRecord>>) const {
@@ -38,9 +38,13 @@ using Lazy = std::shared_ptr<const LazyRecord>;
 class RecordStream {
  public:
   virtual ~RecordStream() = default;
-  // The next record, or null at the end. Throws: Error(io), Error(bad_data).
+  // The next record, or null at the end. Throws: Error(io), Error(bad_data); a stream that has
+  // thrown is not read any more.
   virtual Lazy next() = 0;
 };
+
+// The kind of a stage's records: batches have rows, and full ones are of one size each.
+enum class Batching : uint8_t { none, batches, full_batches };
 
 class SourceStage {
  public:
@@ -50,10 +54,9 @@ class SourceStage {
   virtual std::unique_ptr<RecordStream> open(int64_t epoch) const = 0;
   // True: every epoch has the same number of records.
   virtual bool same_count() const { return true; }
-  // Records of an epoch, and those that its batches hold, where that is known without reading; else
-  // -1.
+  // The number of records in an epoch, where it is known without reading; else -1.
   virtual int64_t size() const { return -1; }
-  virtual int64_t rows() const { return -1; }
+  virtual Batching batching() const { return Batching::none; }
 };
 using Stage = std::shared_ptr<const SourceStage>;
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -34,21 +35,23 @@ Outcome outcome_of(const F& make) {
     return {Errc::out_of_memory, "there is no memory for a record of the source", {}};
   } catch (const std::exception& e) {
     return {Errc::bad_data, e.what(), {}};
+  } catch (...) {  // of a program's function
+    return {
+        Errc::bad_data, "a function of the source threw something that is no std::exception", {}};
   }
 }
 
 // A cursor whose stages are built at the first step.
 struct LateCursor {
-  SourcePlan plan;
-  FindFunction find;
+  std::shared_ptr<SharedStages> stages;
   int64_t replica, replicas;
-  std::unique_ptr<SourceCursor> cursor;
+  std::unique_ptr<SourceCursor> cursor = nullptr;
 
   // Throws: as build_stages() and SourceCursor::at().
   Lazy at(int64_t step) {
     if (!cursor)
-      cursor = std::make_unique<SourceCursor>(build_stages(*plan.stages, find), plan.epochs,
-                                              replica, replicas);
+      cursor =
+          std::make_unique<SourceCursor>(stages->get(), stages->plan().epochs, replica, replicas);
     return cursor->at(step);
   }
 };
@@ -61,16 +64,22 @@ Outcome made(const Lazy& record, int64_t step) {
 }  // namespace
 
 struct StepReader::State {
-  explicit State(LateCursor c) : cursor(std::move(c)) {}
+  explicit State(LateCursor c) : cursor(std::move(c)), depth(cursor.stages->plan().depth) {}
 
   void run();
   void work(std::unique_lock<std::mutex>& lock);
+  void choose();
+  void jump_to(int64_t step);
   bool may_work() const {
-    return !reading && next <= wanted + cursor.plan.depth && (!end || next < *end);
+    if (reading) return false;
+    for (const auto& [step, reply] : waiting)
+      if (!making.count(step)) return true;
+    return next <= wanted + depth && (!end || next < *end);
   }
-  void deliver(std::unique_lock<std::mutex>& lock, int64_t step, Outcome outcome);
+  void deliver(std::unique_lock<std::mutex>& lock, int64_t step, Outcome outcome, bool keep);
 
   LateCursor cursor;  // used by the thread that has set `reading`, alone
+  const int64_t depth;
 
   mutable std::mutex mutex;  // guards the rest
   std::condition_variable wake, all_ended;
@@ -83,11 +92,7 @@ struct StepReader::State {
   std::map<int64_t, std::pair<std::string, Clock::time_point>>
       making;  // by step: its place; since the last jump
   std::map<int64_t, Outcome> ready;
-  struct Waiting {
-    int64_t step;
-    Reply reply;
-  };
-  std::optional<Waiting> waiting;
+  std::multimap<int64_t, Reply> waiting;             // by step
   std::optional<std::pair<int64_t, Record>> newest;  // the one given last, for a step done again
 };
 
@@ -101,8 +106,25 @@ void StepReader::State::run() {
   if (--threads == 0) all_ended.notify_all();
 }
 
+// Goes to the first step that is waited for, unless it is made already, or soon.
+void StepReader::State::choose() {
+  for (const auto& [step, reply] : waiting) {
+    if (making.count(step)) continue;
+    if (step < next || step > next + depth) jump_to(step);
+    return;
+  }
+}
+
+void StepReader::State::jump_to(int64_t step) {
+  ready.clear();
+  making.clear();
+  next = wanted = step;
+  ++jumps;
+}
+
 // Makes the next step. Requires: the lock, which is open meanwhile.
 void StepReader::State::work(std::unique_lock<std::mutex>& lock) {
+  choose();
   const int64_t step = next++, aim = jumps;
   reading = true;
   making[step] = {"its files", Clock::now()};
@@ -112,7 +134,8 @@ void StepReader::State::work(std::unique_lock<std::mutex>& lock) {
     record = cursor.at(step);
     return Outcome{};
   });
-  std::string place = record ? record->place() : std::string();
+  std::string place;
+  if (record) outcome = outcome_of([&] { return place = record->place(), Outcome{}; });
   lock.lock();
   reading = false;
   wake.notify_one();
@@ -123,51 +146,61 @@ void StepReader::State::work(std::unique_lock<std::mutex>& lock) {
     record.reset();
     lock.lock();
   }
-  if (aim != jumps) return;
-  making.erase(step);
+  if (aim == jumps) making.erase(step);
   if (outcome.code == Errc::end_of_data) end = end ? std::min(*end, step) : step;
-  deliver(lock, step, std::move(outcome));
+  deliver(lock, step, std::move(outcome), /*keep=*/aim == jumps);
 }
 
-// Gives an outcome to the read that waits for it, or keeps it for one to come.
-void StepReader::State::deliver(std::unique_lock<std::mutex>& lock, int64_t step, Outcome outcome) {
-  if (!waiting || waiting->step != step) {
-    ready.emplace(step, std::move(outcome));
+// Gives an outcome to the reads that wait for it, or keeps it for one to come.
+void StepReader::State::deliver(std::unique_lock<std::mutex>& lock, int64_t step, Outcome outcome,
+                                bool keep) {
+  std::vector<Reply> replies;
+  const auto [begin, end_of] = waiting.equal_range(step);
+  for (auto it = begin; it != end_of; ++it) replies.push_back(std::move(it->second));
+  waiting.erase(begin, end_of);
+  if (replies.empty()) {
+    if (keep) ready.emplace(step, std::move(outcome));
     return;
   }
-  const Reply reply = std::move(waiting->reply);
-  waiting.reset();
   if (outcome.code == Errc::ok) newest = {step, outcome.record};
   lock.unlock();
-  reply(outcome.code, outcome.text, std::move(outcome.record));
+  for (const Reply& reply : replies) reply(outcome.code, outcome.text, outcome.record);
   lock.lock();
 }
 
-StepReader::StepReader(SourcePlan plan, FindFunction find, int64_t replica, int64_t replicas,
+StepReader::StepReader(std::shared_ptr<SharedStages> stages, int64_t replica, int64_t replicas,
                        bool in_line)
-    : state_(std::make_shared<State>(
-          LateCursor{std::move(plan), std::move(find), replica, replicas, nullptr})) {
-  const int64_t threads = in_line ? 0 : state_->cursor.plan.threads;
-  state_->threads = static_cast<int>(threads);
-  for (int64_t i = 0; i < threads; ++i) std::thread([state = state_] { state->run(); }).detach();
+    : state_(std::make_shared<State>(LateCursor{std::move(stages), replica, replicas})) {
+  const int64_t threads = in_line ? 0 : state_->cursor.stages->plan().threads;
+  for (int64_t i = 0; i < threads; ++i) try {
+      std::lock_guard lock(state_->mutex);
+      std::thread([state = state_] { state->run(); }).detach();
+      ++state_->threads;
+    } catch (const std::system_error& e) {
+      end();
+      throw Error(Errc::out_of_memory, "the system denies thread ", i + 1, " of ", threads,
+                  " for a source: ", e.what(), "; ask for fewer with prefetch()");
+    }
 }
 
-StepReader::~StepReader() {
-  std::optional<State::Waiting> left;
+StepReader::~StepReader() { end(); }
+
+void StepReader::end() {
+  std::multimap<int64_t, Reply> left;
   {
     std::unique_lock lock(state_->mutex);
     state_->stop = true;
-    left = std::exchange(state_->waiting, std::nullopt);
+    left = std::exchange(state_->waiting, {});
     state_->wake.notify_all();
     state_->all_ended.wait_for(lock, kEndPatience, [&] { return state_->threads == 0; });
   }
-  if (left) left->reply(Errc::cancelled, "the source is not read any more", {});
+  for (const auto& [step, reply] : left)
+    reply(Errc::cancelled, "the source is not read any more", {});
 }
 
 void StepReader::read(int64_t step, Reply reply) {
   State& s = *state_;
   std::unique_lock lock(s.mutex);
-  std::optional<State::Waiting> earlier = std::exchange(s.waiting, std::nullopt);
   std::optional<Outcome> now;
   if (s.newest && s.newest->first == step) {
     now = Outcome{Errc::ok, {}, s.newest->second};
@@ -177,32 +210,25 @@ void StepReader::read(int64_t step, Reply reply) {
     now = outcome_of([&] { return made(s.cursor.at(step), step); });
     if (now->code == Errc::ok) s.newest = {step, now->record};
   } else {
-    s.ready.erase(s.ready.begin(), s.ready.lower_bound(step));
     if (const auto it = s.ready.find(step); it != s.ready.end()) {
       now = std::move(it->second);
-      s.ready.erase(it);
+      s.ready.erase(s.ready.begin(), std::next(it));
       if (now->code == Errc::ok) s.newest = {step, now->record};
       s.wanted = step;
     } else {
-      if (!s.making.count(step) && s.next != step) {
-        s.ready.clear();
-        s.making.clear();
-        s.next = step;
-        ++s.jumps;
-      }
-      s.wanted = step;
-      s.waiting = State::Waiting{step, std::move(reply)};
+      if (s.waiting.empty() && !s.making.count(step) && s.next != step) s.jump_to(step);
+      s.wanted = std::max(s.wanted, step);
+      s.waiting.emplace(step, std::move(reply));
     }
     s.wake.notify_all();
   }
   lock.unlock();
-  if (earlier) earlier->reply(Errc::cancelled, "another step of the source was asked for", {});
   if (now) reply(now->code, now->text, std::move(now->record));
 }
 
 bool StepReader::waits() const {
   std::lock_guard lock(state_->mutex);
-  return state_->waiting.has_value();
+  return !state_->waiting.empty();
 }
 
 std::string StepReader::doing() const {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "data/source/cursor.hpp"
+#include "data/source/shared_stages.hpp"
 
 namespace troupe {
 
@@ -18,9 +19,9 @@ class StepReader {
   // before that step.
   using Reply = std::function<void(Errc code, const std::string& text, Record record)>;
 
-  // Builds the stages at the first read, and again at the next one if that fails. `in_line`: no
-  // threads; read() makes the record and replies before it returns.
-  StepReader(SourcePlan plan, FindFunction find, int64_t replica, int64_t replicas, bool in_line);
+  // `in_line`: no threads; read() makes the record and replies before it returns. Throws:
+  // Error(out_of_memory) where the system denies a thread.
+  StepReader(std::shared_ptr<SharedStages> stages, int64_t replica, int64_t replicas, bool in_line);
   // Ends the threads. One that is in a function of the program that does not return is left behind:
   // it ends when the function has returned.
   ~StepReader();
@@ -28,13 +29,15 @@ class StepReader {
 
   // Replies with the record of a step, which is usually ready. A step after the newest one that was
   // read is the cheapest, the newest one again costs nothing, any other one a pass over its epoch.
-  // A read ends an earlier one that is under way.
+  // Several reads may wait.
   void read(int64_t step, Reply reply);
   bool waits() const;  // a read has no reply yet
   // The work of the threads, for messages: "makes step 12, of train.csv: record 7, since 3 s".
   std::string doing() const;
 
  private:
+  void end();
+
   struct State;
   const std::shared_ptr<State> state_;
 };

@@ -131,8 +131,8 @@ class TrainedParameters {
   explicit TrainedParameters(All) {}
   std::optional<std::vector<Output>> list_;
 };
-// The parameters that `loss` depends on whose names match one of the patterns, in which * stands for
-// any text; and those that match none. To train a head on a frozen body:
+// The parameters that `loss` depends on whose names match one of the patterns, in which * stands
+// for any text; and those that match none. To train a head on a frozen body:
 //   minimize(loss, adam(), parameters_named(loss, {"head/*"}))
 // Throws: Error(invalid_argument) for a pattern that matches no parameter, naming the nearest, and
 // if no parameter is left.

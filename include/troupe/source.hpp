@@ -66,13 +66,15 @@ class SourceCall {
 
 // A function bound to the fields of its input and to its arguments; exactly one of `map`, `keep`
 // and `expand` is set. Called from several threads at once. An exception ends the training; one
-// that is no Error is reported as Error(bad_data) with the record's place.
+// that is no Error is reported as Error(bad_data) with the record's place, and a step that ends
+// with Errc::peer_lost, timeout, cancelled or stale is tried again. A call that does not return may
+// outlive the session: whatever it refers to must live as long as the program.
 struct SourceStep {
   Fields fields = {};  // of its results; not for `keep`
   std::function<Record(const SourceCall&)> map = {};
   std::function<bool(const SourceCall&)> keep = {};
   std::function<std::vector<Record>(const SourceCall&)> expand = {};
-  // `expand` gives a record the same number of results in every epoch.
+  // `keep` and `expand` give a record the same number of results in every epoch: they do not draw.
   bool same_count = true;
 };
 

@@ -74,8 +74,8 @@ struct TrainPause {
 
 struct TrainOptions {
   Aggregation rule = Aggregation::sync;
-  // Per replica. 0: until the data of a source or queue end (troupe/source.hpp), which also end a
-  // training of more steps.
+  // Per replica. 0: until the data of a source with repeat() end (troupe/source.hpp), which also
+  // end a training of more steps.
   int64_t steps = 0;
   int64_t examples_per_step = 0;  // per replica, for the rate; 0: not known
   // Empty: no checkpoints. Used by one training at a time; a folder with checkpoints requires

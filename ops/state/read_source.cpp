@@ -1,6 +1,7 @@
 // ReadSource: the tensors of one step of a source, for one replica, read by the process in which
 // the node stands. Attributes: `source`, the text of troupe/source.hpp; `types` of the fields, as
-// types_to_integers() writes them; `replica` of `replicas`. Holds no thread while it waits.
+// types_to_integers() writes them; `replica` of `replicas`; `ends` if the data end after some
+// epochs. Holds no thread while it waits.
 //   number: i64[], the step; left out: the training step   fields: of `types`
 #include "ops/state/read_source.hpp"
 
@@ -15,7 +16,12 @@
 namespace troupe {
 namespace {
 
-constexpr OpProperties kProperties = {.ends = true};
+constexpr OpProperties kProperties = {
+    .input = {.source = [](const Node& node) -> const std::string& {
+                return node.attr<std::string>("source");
+              },
+              .replicas = [](const Node& node) { return node.attr<int64_t>("replicas"); },
+              .ends = [](const Node& node) { return node.attr<bool>("ends"); }}};
 
 std::vector<TensorType> types_of(const InferContext& ctx) {
   auto types = types_from_integers(ctx.attr<std::vector<int64_t>>("types"));
@@ -56,9 +62,8 @@ void finish(AsyncContext& ctx, Errc code, const std::string& text, std::vector<T
       continue;
     ctx.fail(Errc::bad_data,
              detail::concat(describe(node), ": field ", i, " of the source is ",
-                            i < record.size()
-                                ? detail::concat(record[i].dtype(), record[i].shape())
-                                : std::string("missing"),
+                            i < record.size() ? detail::concat(record[i].dtype(), record[i].shape())
+                                              : std::string("missing"),
                             " here, and was ", wanted,
                             " where the graph was built; do both processes see the same files?"));
     return;
@@ -103,7 +108,8 @@ std::vector<Output> add_source_node(Graph& graph, const SourceNode& node, Origin
                                 .attrs = {{"source", node.source},
                                           {"types", types_to_integers(node.fields)},
                                           {"replica", graph.replica()},
-                                          {"replicas", node.replicas}}},
+                                          {"replicas", node.replicas},
+                                          {"ends", node.ends}}},
                                at));
 }
 
@@ -114,7 +120,8 @@ Op read_source_op() {
           .attrs = {{"source", AttrKind::text},
                     {"types", AttrKind::integers},
                     {"replica", AttrKind::integer, int64_t{0}},
-                    {"replicas", AttrKind::integer, int64_t{1}}},
+                    {"replicas", AttrKind::integer, int64_t{1}},
+                    {"ends", AttrKind::boolean, false}},
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .no_gradient = "records of files do not depend on parameters",

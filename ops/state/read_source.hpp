@@ -12,6 +12,7 @@ struct SourceNode {
   std::string source;              // its text
   std::vector<TensorType> fields;  // of a step
   int64_t replicas = 1;
+  bool ends = false;   // after some epochs
   Output number = {};  // undefined: the training step
 };
 // One output for each field, for the replica of the open scope. Throws: Error(invalid_argument).

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "actors/async/guard.hpp"
-#include "data/source/spec.hpp"
+#include "data/source/source_steps.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -38,12 +38,16 @@ void WaitingReads::add(const std::shared_ptr<const StepReader>& reader, std::str
 }
 
 std::string WaitingReads::text() const {
+  std::vector<std::pair<std::shared_ptr<const StepReader>, std::string>> readers;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Entry& entry : entries_)
+      if (auto reader = entry.reader.lock()) readers.emplace_back(std::move(reader), entry.name);
+  }
   std::string out;
-  std::lock_guard lock(mutex_);
-  for (const Entry& entry : entries_)
-    if (const auto reader = entry.reader.lock(); reader && reader->waits())
-      out +=
-          detail::concat(out.empty() ? "" : "; ", "the source ", entry.name, " ", reader->doing());
+  for (const auto& [reader, name] : readers)
+    if (reader->waits())
+      out += detail::concat(out.empty() ? "" : "; ", "the source ", name, " ", reader->doing());
   return out;
 }
 
@@ -63,17 +67,9 @@ struct SourceKey {
 };
 
 SourceActor::behavior_type run_source(SourceActor::stateful_pointer<SourceState> self,
-                                      Process* process, const SourceKey& key,
-                                      const std::shared_ptr<WaitingReads>& waiting) {
+                                      std::shared_ptr<StepReader> reader) {
   self->set_exception_handler(to_error);
-  const Spec spec = spec_from_text(key.source);
-  self->state.reader = std::make_shared<StepReader>(
-      plan_source(spec),
-      [ops = process->ops()](std::string_view name) {
-        return ops ? ops->find_function(name) : nullptr;
-      },
-      key.replica, key.replicas, process->simulated());
-  waiting->add(self->state.reader, source_name(*spec));
+  self->state.reader = std::move(reader);
   return {[self](const ReadStep& m) {
     self->state.reader->read(m.request.step,
                              [reply = m.reply](Errc code, const std::string& text, Record record) {
@@ -85,7 +81,20 @@ SourceActor::behavior_type run_source(SourceActor::stateful_pointer<SourceState>
 struct InputState {
   const char* name = "input";
   std::map<SourceKey, SourceActor> sources;
+  // By session and text, of sources that are read.
+  std::map<std::pair<uint64_t, std::string>, std::weak_ptr<SharedStages>> stages;
 };
+
+std::shared_ptr<SharedStages> stages_of(InputState& state, const SourceKey& key,
+                                        const std::shared_ptr<const Registry>& ops) {
+  std::erase_if(state.stages, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<SharedStages>& known = state.stages[{key.session, key.source}];
+  std::shared_ptr<SharedStages> stages = known.lock();
+  if (!stages)
+    known = stages =
+        std::make_shared<SharedStages>(plan_source(spec_from_text(key.source)), functions_of(ops));
+  return stages;
+}
 
 // The actors of sources are linked to `input`, so they end with it, however it ends.
 InputService::behavior_type run_input(InputService::stateful_pointer<InputState> self,
@@ -109,14 +118,19 @@ InputService::behavior_type run_input(InputService::stateful_pointer<InputState>
             const InputRequest& r = m.request;
             const SourceKey key{m.session, r.source, r.replica, r.replicas};
             SourceActor& source = self->state.sources[key];
-            try {
-              if (!source) source = self->spawn<caf::linked>(run_source, process, key, waiting);
-            } catch (const std::exception& e) {
-              self->state.sources.erase(key);
-              const auto [code, text] = from_caf(error_of(e));
-              m.reply->give(code, text, {});
-              return;
-            }
+            if (!source) try {
+                auto reader =
+                    std::make_shared<StepReader>(stages_of(self->state, key, process->ops()),
+                                                 r.replica, r.replicas, process->simulated());
+                waiting->add(reader, source_name(*spec_from_text(key.source)));
+                source = self->spawn<caf::linked>(run_source, std::move(reader));
+                process->track(source);
+              } catch (const std::exception& e) {
+                self->state.sources.erase(key);
+                const auto [code, text] = from_caf(error_of(e));
+                m.reply->give(code, text, {});
+                return;
+              }
             self->send(source, m);
           },
           [self](const ForgetSources& m) {
@@ -126,26 +140,18 @@ InputService::behavior_type run_input(InputService::stateful_pointer<InputState>
           }};
 }
 
-// The port of one session.
-class SessionInput final : public InputPort {
- public:
-  SessionInput(Inputs& inputs, uint64_t session) : inputs_(inputs), session_(session) {}
-  void read(const InputRequest& request, Reply reply) override {
-    inputs_.read({session_, request, std::make_shared<InputReply>(std::move(reply))});
-  }
-
- private:
-  Inputs& inputs_;
-  const uint64_t session_;
-};
-
 }  // namespace
+
+void SessionInput::read(const InputRequest& request, Reply reply) {
+  if (ended_) return reply(Errc::cancelled, "the session has ended", {});
+  inputs_.read({session_, request, std::make_shared<InputReply>(std::move(reply))});
+}
 
 Inputs::Inputs(Process& process) : process_(process), waiting_(std::make_shared<WaitingReads>()) {}
 
 InputPort* Inputs::port(uint64_t session) {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<InputPort>& port = ports_[session];
+  std::unique_ptr<SessionInput>& port = ports_[session];
   if (!port) port = std::make_unique<SessionInput>(*this, session);
   return port.get();
 }
@@ -171,6 +177,7 @@ void Inputs::read(ReadStep step) {
 
 void Inputs::forget(uint64_t session) {
   std::lock_guard lock(mutex_);
+  if (const auto port = ports_.find(session); port != ports_.end()) port->second->end();
   if (service_) caf::anon_send(service_, ForgetSources{session});
 }
 

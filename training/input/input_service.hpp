@@ -4,6 +4,7 @@
 // Owner: the services of the process. Thread: any.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -60,6 +61,21 @@ class WaitingReads {
   mutable std::vector<Entry> entries_;
 };
 
+class Inputs;
+
+// The sources of one session, as kernels reach them.
+class SessionInput final : public InputPort {
+ public:
+  SessionInput(Inputs& inputs, uint64_t session) : inputs_(inputs), session_(session) {}
+  void read(const InputRequest& request, Reply reply) override;
+  void end() { ended_ = true; }  // later reads, of steps that are ending, are cancelled
+
+ private:
+  Inputs& inputs_;
+  const uint64_t session_;
+  std::atomic<bool> ended_{false};
+};
+
 // The sources of a process as its services see them.
 class Inputs {
  public:
@@ -81,7 +97,7 @@ class Inputs {
   mutable std::mutex mutex_;  // guards the rest
   InputService service_;
   bool stopped_ = false;
-  std::map<uint64_t, std::unique_ptr<InputPort>> ports_;
+  std::map<uint64_t, std::unique_ptr<SessionInput>> ports_;
 };
 
 // Names the first files of a source for messages.

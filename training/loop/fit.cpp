@@ -13,6 +13,8 @@
 #include "actors/async/option_range.hpp"
 #include "actors/master/session_state.hpp"
 #include "data/source/source_steps.hpp"
+#include "graph/op_properties.hpp"
+#include "graph/prune.hpp"
 #include "training/loop/fit_history.hpp"
 
 namespace troupe {
@@ -172,6 +174,7 @@ class Fit {
   }
   void check_options() const;
   void feed_towers(const Dataset& data);
+  void check_readers(const std::string& source) const;
   void count_steps(const Source& data);
   TrainOptions train_options();
   void note_loss(const TrainProgress& p);
@@ -186,8 +189,8 @@ class Fit {
   const FitOptions& o_;
   std::vector<Tower> towers_;
   std::vector<std::unique_ptr<Prefetch>> ahead_;  // of towers that fit() feeds from the data
-  int64_t per_epoch_ = 0;
-  std::optional<Callable> evaluation_;  // set at the first pause
+  int64_t records_ = 0, per_epoch_ = 0;           // records of a replica in a step; 0: not known
+  std::optional<Callable> evaluation_;            // set at the first pause
   FitHistory history_;
   int64_t last_step_ = -1;      // the last step that was reported; -1: none
   std::vector<double> losses_;  // by step; NaN for steps of an earlier program
@@ -212,6 +215,7 @@ void Fit::check_options() const {
 
 // Either all towers have their own batches, or none has.
 void Fit::feed_towers(const Dataset& data) {
+  records_ = o_.batch_size;
   const auto count = static_cast<int64_t>(towers_.size());
   const bool own = std::all_of(towers_.begin(), towers_.end(),
                                [](const Tower& t) { return static_cast<bool>(t.batch); });
@@ -245,6 +249,29 @@ void Fit::feed_towers(const Dataset& data) {
   }
 }
 
+// Each tower reads the source that tells the epochs, for as many replicas as there are towers.
+void Fit::check_readers(const std::string& source) const {
+  const auto count = static_cast<int64_t>(towers_.size());
+  for (const Tower& tower : towers_) {
+    const Graph& graph = *tower.loss.graph;
+    bool reads = false;
+    for (const int32_t id : prune(graph, {tower.loss, tower.update})) {
+      const Node& node = graph.node(id);
+      const InputUse& input = properties_of(node).input;
+      if (!input.source || input.source(node) != source) continue;
+      reads = true;
+      if (input.replicas(node) != count)
+        throw refuse("fit", describe(node), " shares the source with ", input.replicas(node),
+                     " replicas, and there are ", count,
+                     " towers; give their number in ReadOptions::replicas");
+    }
+    if (!reads)
+      throw refuse("fit", "replica ", tower.replica,
+                   " does not read the source that fit() was given; build it with read_source() of "
+                   "that one");
+  }
+}
+
 // Towers that read a source have no feeds.
 void Fit::count_steps(const Source& data) {
   for (const Tower& tower : towers_)
@@ -252,6 +279,9 @@ void Fit::count_steps(const Source& data) {
       throw refuse("fit", "replica ", tower.replica,
                    " has feeds; towers of a source read it themselves, by read_source()");
   const SourcePlan plan = plan_source(data.spec());
+  check_readers(data.to_text());
+  if (const SourceArgs& args = plan.stages->args; plan.stages->stage == "batch")
+    records_ = std::get<int64_t>(args.at("size"));
   if (plan.epochs >= 0)
     throw refuse("fit", "the source ends with repeat(", plan.epochs,
                  "); leave it out, as FitOptions::epochs says how often the data come");
@@ -268,7 +298,7 @@ TrainOptions Fit::train_options() {
   t.steps = o_.epochs * per_epoch_;
   // A training that was told to stop does no more steps when it is resumed.
   if (history_.wants_stop()) t.steps = std::min(t.steps, history_.epochs().back().step);
-  t.examples_per_step = o_.batch_size;
+  t.examples_per_step = records_;
   t.data_seed = o_.seed;
   if (t.checkpoint_every == 0) t.checkpoint_every = per_epoch_;
   t.pause_every = per_epoch_;

@@ -100,13 +100,14 @@ std::string compute_of(const std::map<int64_t, PreparedTower>& towers) {
   return out.empty() ? "f32" : out;
 }
 
-// True if the data of a tower may end: it reads a source or a queue.
+// True if a tower reads a source that ends.
 bool ends(const std::map<int64_t, PreparedTower>& towers) {
   for (const auto& [replica, prepared] : towers) {
     const Tower& tower = *prepared.tower;
     const Graph& graph = *tower.loss.graph;
     for (const int32_t id : prune(graph, {tower.loss, tower.update}, tower.feeds))
-      if (properties_of(graph.node(id)).ends) return true;
+      if (const Node& node = graph.node(id); properties_of(node).input.ends)
+        if (properties_of(node).input.ends(node)) return true;
   }
   return false;
 }
@@ -157,8 +158,8 @@ class Trainer final : public TrainProgram {
     if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
     if (options.steps < 0 || (options.steps == 0 && !ends(towers_)))
       throw Error(Errc::invalid_argument, "TrainOptions::steps is ", options.steps,
-                  "; say how many steps each tower does; 0, until the data end, is for towers that "
-                  "read a source or a queue");
+                  "; say how many steps each tower does; 0, until the data end, is for towers of a "
+                  "source that ends with repeat()");
     if (options.pause_every < 0 || (options.pause_every > 0 && !options.on_pause))
       throw Error(Errc::invalid_argument, "TrainOptions::pause_every is ", options.pause_every,
                   options.on_pause ? "; wants at least 0" : ", and on_pause is empty");

@@ -1,0 +1,33 @@
+// SharedStages: the stages of one source in one process, built when they are first used. All
+// replicas that read the source there share them, and with them rows in memory and a cache.
+// Owner: the readers that share it. Thread: any.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "data/source/spec.hpp"
+
+namespace troupe {
+
+class SharedStages {
+ public:
+  SharedStages(SourcePlan plan, FindFunction find)
+      : plan_(std::move(plan)), find_(std::move(find)) {}
+  const SourcePlan& plan() const { return plan_; }
+  // Builds them, the first time and after a failure. Throws: as build_stages().
+  Stage get() {
+    std::lock_guard lock(mutex_);
+    if (!stage_) stage_ = build_stages(*plan_.stages, find_);
+    return stage_;
+  }
+
+ private:
+  const SourcePlan plan_;
+  const FindFunction find_;
+  std::mutex mutex_;  // guards stage_
+  Stage stage_;
+};
+
+}  // namespace troupe
