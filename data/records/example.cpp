@@ -94,6 +94,7 @@ void read_values(Message list, std::vector<float>& out) {
     if (list.is(1, WireType::bytes) || list.is(1, WireType::fixed32)) {
       const std::string_view bytes = list.bytes();
       if (bytes.size() % 4 != 0) throw list.malformed();
+      if (bytes.empty()) continue;  // memcpy() wants addresses
       const size_t old = out.size();
       out.resize(old + bytes.size() / 4);
       std::memcpy(out.data() + old, bytes.data(), bytes.size());
