@@ -56,5 +56,6 @@ int memory(const Options& options);
 int mixed(const Options& options);
 int ops(const Options& options);
 int trace(const Options& options);
+int word2vec(const Options& options);
 
 }  // namespace troupe::bench

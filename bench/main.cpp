@@ -84,6 +84,9 @@ void usage(std::ostream& out) {
          "                                          holds the four IDX files of MNIST, or others\n"
          "                                          like them\n"
          "  trace [--model M] [--threads N]         what a trace costs the steps that are in it\n"
+         "  word2vec [--batch B] [--steps S] [--threads N] [--corpus FILE]\n"
+         "                                          skip-gram with negatives on a text of 10,000 "
+         "words\n"
          "  startup [--model M]                     process start to first trained step\n"
          "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other "
          "processes\n"
@@ -114,6 +117,7 @@ int main(int argc, char** argv) {
       {"memory", {memory, {"model", "steps"}, {"recompute"}}},
       {"mixed", {mixed, {"data", "compute", "steps", "seed", "threads"}}},
       {"ops", {ops, {"only"}}},
+      {"word2vec", {word2vec, {"batch", "steps", "threads", "corpus"}}},
       {"trace", {trace, {"model", "threads"}}}};
   const std::string name = argc > 1 ? argv[1] : "";
   const std::vector<std::string> words(argv + 1, argv + argc);
