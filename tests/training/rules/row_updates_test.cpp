@@ -143,6 +143,39 @@ TEST_CASE("sgd takes a row that comes twice twice, in their order, and can go ba
   }
 }
 
+TEST_CASE("sgd changes rows of any width one after the other, and keeps what they were") {
+  for (const int64_t width : {1, 2, 17, 100, 1100})
+    for (const int64_t times : {1, 3})  // indices for each row of the gradient
+      for (const bool keeps : {false, true}) {
+        CAPTURE(width);
+        CAPTURE(times);
+        CAPTURE(keeps);
+        const Optimizer optimizer = sgd(0.1);
+        SliceValues state = state_of(optimizer, 40 * width);
+        const float* const at = state.values.data<float>();
+        std::vector<float> expected(at, at + state.values.size());
+        const std::vector<float> before = expected;
+        std::vector<int64_t> indices;
+        for (int64_t i = 0; i < 12; ++i) indices.push_back(i * i % 23 + (i % 4 == 0 ? 0 : 1));
+        std::vector<float> gradient(static_cast<size_t>(12 / times * width));
+        for (size_t i = 0; i < gradient.size(); ++i)
+          gradient[i] = static_cast<float>(i * 37 % 101) / 7 - 5;
+        for (size_t i = 0; i < indices.size(); ++i)
+          for (int64_t j = 0; j < width; ++j) {
+            const auto from = static_cast<int64_t>(i) / times * width + j;
+            expected[static_cast<size_t>(indices[i] * width + j)] -=
+                0.1f * gradient[static_cast<size_t>(from)];
+          }
+        const Gradient pushed(Tensor::of<float>(gradient, {12 / times, width}),
+                              Tensor::of<int64_t>(indices, {12}));
+        const Contribution one{0, 0, 1, pushed};
+        CHECK(apply_mean(optimizer, {&one, 1}, keeps, state));
+        CHECK(same_bits(state.values, Tensor::of<float>(expected, {40 * width})));
+        if (keeps)
+          CHECK(same_bits(previous_values(state), Tensor::of<float>(before, {40 * width})));
+      }
+}
+
 TEST_CASE("values that somebody holds are copied before rows of them are updated") {
   SliceValues state = state_of(sgd(1), 4);
   const Tensor held = state.values;
