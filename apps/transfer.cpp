@@ -83,8 +83,8 @@ Digits load(const Options& given) {
   return out;
 }
 
-// images [n, side, side, 1] -> features [n, ...]. Of convolutions alone: a dense layer in between
-// would learn what tells 0 to 4 apart, and little of other digits.
+// images [n, side, side, 1] -> features [n, ...]. It has convolutions alone: a dense layer behind
+// them would learn what tells 0 to 4 apart, and little of other digits.
 Output body(nn::Model& model, Output images) {
   Output x = relu(nn::conv2d(model, images, 16, 3, {.name = "conv1"}));
   if (images.shape()[1] > 8) x = max_pool2d(x);

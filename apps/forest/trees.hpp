@@ -10,7 +10,7 @@
 std::vector<troupe::Op> tree_ops();
 
 struct Tree {
-  // Of node i: `feature` is -1 in a leaf; else records with a bin of at most `limit` go to node
+  // Node i: `feature` is -1 in a leaf; else records with a bin of at most `limit` go to node
   // `left`, the others to the one after it. i32 [nodes].
   troupe::Output feature, limit, left;
   troupe::Output share;  // f32 [nodes, classes]: the share of each class among the node's records

@@ -94,7 +94,8 @@ for program in regression kmeans bayes forest transfer; do
   expect 65 'bad.csv' "$build/$program" --data bad.csv --out e
   expect 65 'empty.csv' "$build/$program" --data empty.csv --out e
 done
-expect 65 'square images' "$build/transfer" --data text/curve.csv --out e
+{ echo a,b,label; for i in $(seq 0 29); do echo "$i,$i,$((i % 10))"; done; } >line.csv
+expect 65 'line.csv has 2 columns and 10 classes; wanted are square images' "$build/transfer" --data line.csv --out e
 expect 64 'c wants a number above 0' "$build/regression" --data digits.csv --c 0 --out e
 expect 64 'wants two files' "$build/regression" --text cats.txt --out e
 expect 74 'nowhere.txt' "$build/regression" --text cats.txt --text nowhere.txt --out e
