@@ -102,7 +102,7 @@ def regression():
 
 
 def lines():
-    files = [os.path.join(DATA, "text", "multi30k", "train.en.gz"), os.path.join(DATA, "text", "multi30k", "captions.1.en.gz")]
+    files = [os.path.join(DATA, "text", "multi30k", "train.en.gz"), os.path.join(DATA, "text", "wikitext-2", "valid.txt.gz")]
     if not all(map(os.path.exists, files)):
         print(f"skipped: no data at {files}")
         return
