@@ -59,19 +59,19 @@ TEST_CASE(
   Graph graph;
   const Output first = constant(graph, zeros({2})), second = constant(graph, full({2}, 1));
   const Output w = parameter("w", first);
-  CHECK(parameter("w", second) == w);
-  CHECK(parameter("v", second) != w);
+  CHECK(parameter("w", second).is(w));
+  CHECK_FALSE(parameter("v", second).is(w));
   {
     const auto scope = graph.scope({.name = "tower1", .replica = 1});
     const Output other_replica = parameter("w", second);
-    CHECK(other_replica != w);
+    CHECK_FALSE(other_replica.is(w));
     CHECK(node_of(other_replica).attr<int64_t>("replica") == 1);
     CHECK(node_of(other_replica).attr<std::string>("initial") == "Constant:0");
     CHECK(parameter("w", second) == other_replica);
   }
   const auto scope = graph.scope({.device = "/job:worker/task:1"});
   const Output other_device = parameter("w", second);
-  CHECK(other_device != w);
+  CHECK_FALSE(other_device.is(w));
   CHECK(node_of(other_device).attr<std::string>("parameter") == "w");
   CHECK(graph.output(node_of(other_device).attr<std::string>("initial")) == first);
 }

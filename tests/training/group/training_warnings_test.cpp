@@ -61,8 +61,8 @@ TEST_CASE("a parameter that nothing reads is warned of, with the nearest name") 
   Net net;
   parameter("dens/w", fill(net.graph, {2, 1}, 0));
   const std::string told = net.warnings(net.model.with_updates(minimize(net.loss, sgd(0.1))));
-  has(told, "no node reads a parameter, so its values have no effect; did you mean dense/w?");
-  has(told, "parameter=dens/w");
+  has(told, "no node reads a parameter, so its values have no effect: parameter=dens/w");
+  has(told, "nearest=dense/w");
 }
 
 }  // namespace troupe
