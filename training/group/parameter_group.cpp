@@ -202,8 +202,16 @@ void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
   std::vector<std::pair<std::shared_ptr<Batch>, int64_t>> wanted;  // with the call for its values
   try {
     check_once_a_step(master_.graph(), nodes);
-    for (const std::string& line : training_warnings(master_.graph(), nodes))
-      master_.process().log()->warn("{}", line);
+    const TrainingWarnings warnings = training_warnings(master_.graph(), nodes);
+    for (const std::string& average : warnings.still)
+      master_.process().log()->warn(
+          "a training step leaves a running average as it is, pass the update through "
+          "Model::with_updates(): parameter={}",
+          average);
+    for (const auto& [parameter, nearest] : warnings.unread)
+      master_.process().log()->warn(
+          "no node reads a parameter, so its values have no effect: parameter={} nearest={}",
+          parameter, nearest);
     for (const auto& batch : batches_of(nodes))
       if (!made(*batch)) wanted.emplace_back(batch, master_.calls().prepare(batch->initial, {}));
   } catch (const Error& e) {

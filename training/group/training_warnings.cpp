@@ -36,33 +36,26 @@ Names used_in(const Graph& graph) {
 
 }  // namespace
 
-std::vector<std::string> training_warnings(const Graph& graph, const std::vector<int32_t>& nodes) {
+TrainingWarnings training_warnings(const Graph& graph, const std::vector<int32_t>& nodes) {
+  TrainingWarnings out;
   if (std::none_of(nodes.begin(), nodes.end(),
                    [&](int32_t id) { return pushes_gradient(graph.node(id)); }))
-    return {};
-  std::vector<std::string> lines;
-  const Names changed = changed_by(graph, nodes);
-  Names still;
+    return out;
+  const Names changed = changed_by(graph, nodes), used = used_in(graph);
+  Names still, unread;
   for (const auto& [average, value] : graph.state().averages)
     if (!changed.count(average) && std::binary_search(nodes.begin(), nodes.end(), value))
       still.insert(average);
-  for (const std::string& average : still)
-    lines.push_back(
-        detail::concat("a training step leaves a running average as it is, pass the update through "
-                       "Model::with_updates(): parameter=",
-                       average));
-  const Names used = used_in(graph);
-  Names unused;
+  out.still.assign(still.begin(), still.end());
   for (const auto& node : graph.nodes())
     if (reads_parameter(*node) && !used.count(parameter_name(*node)))
-      unused.insert(parameter_name(*node));
-  for (const std::string& name : unused) {
-    const std::string nearest = did_you_mean(name, used);
-    lines.push_back(detail::concat("no node reads a parameter, so its values have no effect",
-                                   nearest,
-                                   nearest.empty() ? ": parameter=" : " parameter=", name));
-  }
-  return lines;
+      unread.insert(parameter_name(*node));
+  for (const std::string& name : unread)
+    out.unread.push_back(
+        {name, *std::min_element(used.begin(), used.end(), [&](const auto& a, const auto& b) {
+           return edit_distance(name, a) < edit_distance(name, b);
+         })});
+  return out;
 }
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
 // Warnings about the graph of a training call: what is built right, but hardly meant. Owner: none,
-// they are functions. Thread: any.
+// plain functions. Thread: any.
 #pragma once
 
 #include <string>
@@ -9,9 +9,14 @@
 
 namespace troupe {
 
-// For a call that pushes gradients and runs `nodes`, as log lines: running averages that it
-// computes with and does not move, and parameters of the graph that nothing reads. Empty for
-// another call.
-std::vector<std::string> training_warnings(const Graph& graph, const std::vector<int32_t>& nodes);
+struct TrainingWarnings {
+  std::vector<std::string> still;  // running averages that the call computes and does not move
+  struct Unread {
+    std::string parameter, nearest;  // that no node reads; the most similar name that one reads
+  };
+  std::vector<Unread> unread;
+};
+// For a call that pushes gradients and runs `nodes`; none for another call.
+TrainingWarnings training_warnings(const Graph& graph, const std::vector<int32_t>& nodes);
 
 }  // namespace troupe
