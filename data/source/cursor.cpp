@@ -36,6 +36,20 @@ std::vector<Lazy> StepGroups::cut(std::vector<Lazy> batches, size_t parts) const
   return batches;
 }
 
+// Batches with one row more each, as far as there are such.
+std::vector<Lazy> StepGroups::joined(std::vector<Lazy> batches,
+                                     const std::vector<Lazy>& more) const {
+  size_t taken = 0;
+  for (const Lazy& batch : more)
+    for (const Lazy& row : *batch->rows()) {
+      Lazy& to = batches[taken++];
+      std::vector<Lazy> rows = *to->rows();
+      rows.push_back(row);
+      to = to->with_rows(std::move(rows));
+    }
+  return batches;
+}
+
 std::vector<Lazy> StepGroups::next() {
   if (!std::exchange(begun_, true)) held_ = {group()};
   std::vector<Lazy> now = std::move(held_.back());
@@ -56,11 +70,14 @@ std::vector<Lazy> StepGroups::next() {
     held_.push_back(std::move(after));
     return now;
   }
-  // The rest has fewer records than there are replicas: two steps share it and the group before.
+  held_.emplace_back();
+  // The rest has fewer records than there are replicas: two steps share it and the group before, or
+  // batches of that group take one more, where they are too small to be cut.
+  for (const Lazy& batch : now) rows += batch->rows() ? batch->rows()->size() : 1;
+  if (rows < 2 * replicas_ && now[0]->rows()) return joined(std::move(now), after);
   now.insert(now.end(), after.begin(), after.end());
   now = cut(std::move(now), 2 * replicas_);
   const auto middle = now.begin() + static_cast<ptrdiff_t>(replicas_);
-  held_.emplace_back();
   held_.emplace_back(middle, now.end());
   now.erase(middle, now.end());
   return now;

@@ -28,6 +28,7 @@ class StepGroups {
  private:
   std::vector<Lazy> group();
   std::vector<Lazy> cut(std::vector<Lazy> batches, size_t parts) const;
+  std::vector<Lazy> joined(std::vector<Lazy> batches, const std::vector<Lazy>& more) const;
 
   const std::unique_ptr<RecordStream> from_;
   const size_t replicas_;

@@ -1,112 +1,8 @@
 // Stages of sources, and the steps that replicas read.
-#include <condition_variable>
-#include <map>
-#include <mutex>
-#include <numeric>
-#include <set>
-
-#include "data/source/cursor.hpp"
-#include "data/source/step_reader.hpp"
-#include "tests/support/refusal.hpp"
-#include "tests/support/temp_file.hpp"
-#include "troupe/custom_op.hpp"
-#include "troupe/op.hpp"
+#include "tests/data/source/numbers.hpp"
 
 namespace troupe {
 namespace {
-
-// An IDX file with the bytes 0 .. n - 1 as images of one byte.
-std::string numbers(int n) {
-  std::string out = {0, 0, 8, 1, 0, 0, 0, static_cast<char>(n)};
-  for (int i = 0; i < n; ++i) out += static_cast<char>(i);
-  return out;
-}
-
-struct Numbers {
-  explicit Numbers(int n)
-      : file("numbers-" + std::to_string(n), numbers(n)),
-        source(Source::of("idx", {{"images", file.path()}})) {}
-  TempFile file;
-  Source source;
-};
-
-SourceFunction function(std::string name, SourceStep step) {
-  return {std::move(name), [step](const Fields&, const SourceArgs&) { return step; }};
-}
-
-// Functions of the tests: doubled (map), even (filter), upto (expand: x times x), words (expand: a
-// count of its own in each epoch), pause (map).
-std::shared_ptr<const Registry> functions() {
-  const Fields number = {{"image", {DType::u8, {}}}};
-  const auto value = [](const SourceCall& call) { return call["image"].item<uint8_t>(); };
-  const auto record = [](int x) {
-    return Record{Tensor::scalar<uint8_t>(static_cast<uint8_t>(x))};
-  };
-  return ops_with(
-      {}, {function("doubled", {.fields = number,
-                                .map = [=](const SourceCall& c) { return record(2 * value(c)); }}),
-           function("even", {.keep = [=](const SourceCall& c) { return value(c) % 2 == 0; }}),
-           function("upto", {.fields = number,
-                             .expand =
-                                 [=](const SourceCall& c) {
-                                   return std::vector<Record>(value(c), record(value(c)));
-                                 }}),
-           function("drawn", {.fields = {{"key", {DType::i64, {}}}},
-                              .map =
-                                  [](const SourceCall& c) {
-                                    return Record{Tensor::scalar(static_cast<int64_t>(c.key()))};
-                                  }}),
-           function("thrown", {.fields = number,
-                               .map = [=](const SourceCall& c) -> Record {
-                                 if (value(c) == 3) throw std::runtime_error("three");
-                                 return c.record();
-                               }}),
-           function("two", {.fields = number,
-                            .map =
-                                [=](const SourceCall& c) {
-                                  return Record{c.record()[0], c.record()[0]};
-                                }}),
-           function("varied", {.fields = number,
-                               .expand =
-                                   [=](const SourceCall& c) {
-                                     return std::vector<Record>(c.key() % 3, record(value(c)));
-                                   },
-                               .same_count = false})});
-}
-
-Stage stages(const Source& source) {
-  static const std::shared_ptr<const Registry> known = functions();
-  return build_stages(*plan_source(source.spec()).stages,
-                      [](std::string_view name) { return known->find_function(name); });
-}
-
-std::vector<int> values_of(const Record& record) {
-  return {record[0].data<uint8_t>(), record[0].data<uint8_t>() + record[0].size()};
-}
-
-// The bytes of all records of an epoch.
-std::vector<int> epoch(const Source& source, int64_t number = 0) {
-  std::vector<int> out;
-  const auto stream = stages(source)->open(number);
-  while (const Lazy record = stream->next())
-    for (const int value : values_of(record->make())) out.push_back(value);
-  return out;
-}
-
-std::vector<int> range(int begin, int end) {
-  std::vector<int> out(static_cast<size_t>(end - begin));
-  std::iota(out.begin(), out.end(), begin);
-  return out;
-}
-
-std::vector<int> sorted(std::vector<int> values) {
-  std::sort(values.begin(), values.end());
-  return values;
-}
-
-SourceCursor cursor(const Source& source, int64_t replica = 0, int64_t replicas = 1) {
-  return {stages(source), plan_source(source.spec()).epochs, replica, replicas};
-}
 
 TEST_CASE("map changes records, filter drops them, expand gives several") {
   const Numbers n(5);
@@ -231,17 +127,8 @@ TEST_CASE("batches hold consecutive records, the last one those that remain") {
   CHECK(sizes(n.source.batch(3)) == std::vector<int64_t>{3, 3, 1});
   CHECK(sizes(n.source.batch(3, {.drop_last = true})) == std::vector<int64_t>{3, 3});
   CHECK(stages(n.source.batch(3))->size() == 3);
-  CHECK(stages(n.source.batch(3, {.drop_last = true}))->rows() == 6);
+  CHECK(stages(n.source.batch(3, {.drop_last = true}))->size() == 2);
   CHECK(stages(n.source.batch(3))->fields()[0].type == TensorType{DType::u8, {-1}});
-}
-
-SourceStep ragged() {  // x -> x numbers x
-  return {.fields = {{"row", {DType::i64, {-1, 2}}}}, .map = [](const SourceCall& c) {
-            const int64_t x = c["image"].item<uint8_t>();
-            Tensor out = Tensor::empty(DType::i64, Shape{x, 2});
-            std::fill_n(out.mutable_data<int64_t>(), 2 * x, x);
-            return Record{out};
-          }};
 }
 
 TEST_CASE("records of different sizes are padded if that is asked for, and refused otherwise") {
@@ -323,18 +210,6 @@ TEST_CASE("an exception of a function, and a result of other types, name record 
   has(refused.text, "record 0: function two gave 2 tensors for 1 fields");
 }
 
-// All bytes that each replica reads, step by step, up to the end of the data.
-std::vector<std::vector<std::vector<int>>> all_steps(const Source& source, int64_t replicas) {
-  std::vector<std::vector<std::vector<int>>> out;
-  for (int64_t r = 0; r < replicas; ++r) {
-    SourceCursor at = cursor(source, r, replicas);
-    out.emplace_back();
-    for (int64_t step = 0; const Lazy record = at.at(step); ++step)
-      out.back().push_back(values_of(record->make()));
-  }
-  return out;
-}
-
 TEST_CASE("replicas take each record of an epoch once and equal numbers of steps") {
   for (int n = 3; n < 30; ++n) {
     const Numbers all(n);
@@ -384,48 +259,22 @@ TEST_CASE("an epoch that replicas cannot share is refused, and one without recor
   const auto text = [&](const Source& source, int64_t replicas) {
     return refusal_of([&] { cursor(source, 0, replicas).at(0); }).text;
   };
-  has(text(n.source.batch(4), 3), "2 records are the last ones of an epoch and 3 replicas cannot");
-  has(text(n.source, 3), "2 records are the last ones of an epoch and 3 replicas cannot share");
+  has(text(n.source.batch(4), 3), "2 records are the last ones of an epoch, and 3 replicas cannot");
+  has(text(n.source, 3), "2 records are the last ones of an epoch, and 3 replicas cannot share");
   has(text(n.source.skip(2), 1), "the source has no records in epoch 0");
   has(refusal_of([&] { cursor(n.source.expand("varied")).steps_per_epoch(); }).text,
       "differs between epochs");
 }
-
-// Waits for the replies of a reader.
-struct Replies {
-  std::mutex mutex;
-  std::condition_variable come;
-  std::vector<std::pair<Errc, std::vector<int>>> all;
-
-  StepReader::Reply one() {
-    return [this](Errc code, const std::string&, Record record) {
-      std::lock_guard lock(mutex);
-      all.emplace_back(code, record.empty() ? std::vector<int>() : values_of(record));
-      come.notify_all();
-    };
-  }
-  std::pair<Errc, std::vector<int>> read(StepReader& reader, int64_t step) {
-    std::unique_lock lock(mutex);
-    const size_t before = all.size();
-    lock.unlock();
-    reader.read(step, one());
-    lock.lock();
-    come.wait(lock, [&] { return all.size() > before; });
-    return all.back();
-  }
-};
 
 TEST_CASE("a reader's threads give the same steps as none, in any order of reads") {
   const Numbers n(23);
   const Source source = n.source.shuffle(23, 1).map("doubled").batch(4).repeat(3);
   const auto steps = all_steps(source, 1)[0];
   const auto last = static_cast<int64_t>(steps.size());
-  static const std::shared_ptr<const Registry> known = functions();
   for (const int64_t threads : {0, 1, 4}) {
     CAPTURE(threads);
-    StepReader reader(
-        plan_source(source.prefetch(std::max<int64_t>(1, threads), 3).spec()),
-        [](std::string_view name) { return known->find_function(name); }, 0, 1, threads == 0);
+    StepReader reader(shared(source.prefetch(std::max<int64_t>(1, threads), 3)), 0, 1,
+                      threads == 0);
     Replies replies;
     for (const int64_t step :
          {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{2}, int64_t{9}, int64_t{3}, int64_t{4},
@@ -441,10 +290,7 @@ TEST_CASE("a reader's threads give the same steps as none, in any order of reads
 
 TEST_CASE("a step that cannot be made fails with its error, and others come") {
   const Numbers n(6);
-  static const std::shared_ptr<const Registry> known = functions();
-  StepReader reader(
-      plan_source(n.source.map("thrown").batch(2).spec()),
-      [](std::string_view name) { return known->find_function(name); }, 0, 1, false);
+  StepReader reader(shared(n.source.map("thrown").batch(2)), 0, 1, false);
   Replies replies;
   CHECK(replies.read(reader, 0).first == Errc::ok);
   CHECK(replies.read(reader, 1).first == Errc::bad_data);

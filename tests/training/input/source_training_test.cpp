@@ -293,5 +293,65 @@ TEST_CASE("a source is read for a replica that it has") {
       "is of replica 1, and 1 replicas read the source");
 }
 
+TEST_CASE("a training of a source without an end wants a number of steps") {
+  const Files files;
+  const Source source = files.batches();
+  Classifier model(1, &source);
+  Session session = Session::local(model.graph);
+  has(error_text(Errc::invalid_argument, [&] { train(session, model.towers, {}); }),
+      "until the data end, is for towers of a source that ends with repeat()");
+}
+
+TEST_CASE("fit() wants towers that read its source, for as many replicas as there are towers") {
+  const Files files;
+  const Source source = files.batches(), other = files.source().batch(5);
+  Classifier model(2, &source);
+  Session session = Session::local(model.graph);
+  has(error_text(Errc::invalid_argument, [&] { fit(session, model.towers, other, {}); }),
+      "replica 0 does not read the source that fit() was given");
+  has(error_text(Errc::invalid_argument, [&] { fit(session, {model.towers[0]}, source, {}); }),
+      "shares the source with 2 replicas, and there are 1 towers");
+}
+
+TEST_CASE("two nodes of a graph may read one source") {
+  const Files files;
+  const Source source = files.batches().repeat(1);
+  Graph graph;
+  const Output number = placeholder(graph, DType::i64, {});
+  const SourceBatch a = read_source(graph, source, {.number = number}),
+                    b = read_source(graph, source, {.number = number});
+  Session session = Session::local(graph, {.threads = 2});
+  for (const int64_t step : {0, 1, 7, 2}) {
+    const auto values =
+        session.run({a["image"], b["image"], b["label"]}, {{number, Tensor::scalar(step)}});
+    CHECK(same_bits(values[0], values[1]));
+  }
+}
+
+TEST_CASE("replicas share batches, and a source that ends otherwise is refused") {
+  const Files files;
+  Graph graph;
+  has(error_text(Errc::invalid_argument,
+                 [&] { read_source(graph, files.source(), {.replicas = 2}); }),
+      "2 replicas share the batches of a source, and this one does not end with batches");
+  read_source(graph, files.source(), {.replicas = 1});
+}
+
+TEST_CASE("a function that says the data have ended does not end a training well") {
+  const Files files;
+  const auto ops =
+      ops_with({}, {{"end", [](const Fields& fields, const SourceArgs&) {
+                       return SourceStep{.fields = fields, .map = [](const SourceCall&) -> Record {
+                                           throw Error(Errc::end_of_data, "no more");
+                                         }};
+                     }}});
+  const Source source = files.source().map("end").batch(4);
+  Classifier model(1, &source, ops);
+  Session session = Session::local(model.graph);
+  TrainOptions options;
+  options.steps = 5;
+  has(error_text(Errc::bad_data, [&] { train(session, model.towers, options); }), "no more");
+}
+
 }  // namespace
 }  // namespace troupe
