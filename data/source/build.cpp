@@ -111,6 +111,8 @@ Stage Builder::build(const SourceSpec& spec) {
   if (spec.stage == "cache") return done(cache_stage(from[0]));
   if (spec.stage == "take") return done(take_stage(from[0], 0, least("count", 0)));
   if (spec.stage == "skip") return done(take_stage(from[0], least("count", 0), -1));
+  if (spec.stage == "every") return done(every_stage(from[0], least("n", 1), false));
+  if (spec.stage == "but_every") return done(every_stage(from[0], least("n", 2), true));
   if (spec.stage == "repeat") return done(repeat_stage(from[0], least("times", 1)));
   if (spec.stage == "interleave") return done(interleave_stage(std::move(from), least("block", 1)));
   if (spec.stage == "zip") return done(zip_stage(std::move(from)));

@@ -1,5 +1,5 @@
-// The stages that change which records come, and in which order: shuffle, take and skip, repeat,
-// interleave, zip, cache.
+// The stages that change which records come, and in which order: shuffle, take and skip, every,
+// repeat, interleave, zip, cache.
 #include <mutex>
 #include <optional>
 
@@ -127,6 +127,21 @@ Stage take_stage(Stage before, int64_t skip, int64_t count) {
           if (count == 0) return nullptr;
           if (count > 0) --count;
           return from->next();
+        });
+      });
+}
+
+Stage every_stage(Stage before, int64_t n, bool others) {
+  const Fields fields = before->fields();
+  const int64_t all = before->size(), nth = all / n;
+  const int64_t size = all < 0 ? -1 : others ? all - nth : nth;
+  return std::make_shared<OrderStage>(
+      std::vector{std::move(before)}, fields, size,
+      [n, others](const std::vector<Stage>& stages, int64_t epoch) {
+        return stream_of([from = stages[0]->open(epoch), n, others, at = int64_t{0}]() mutable {
+          Lazy record = from->next();
+          for (; record && (++at % n == 0) == others;) record = from->next();
+          return record;
         });
       });
 }

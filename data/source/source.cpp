@@ -70,6 +70,8 @@ Source Source::bucket(std::string_view field, std::vector<int64_t> bounds,
 Source Source::cache() const { return stage("cache", *this, {}); }
 Source Source::take(int64_t count) const { return stage("take", *this, {{"count", count}}); }
 Source Source::skip(int64_t count) const { return stage("skip", *this, {{"count", count}}); }
+Source Source::every(int64_t n) const { return stage("every", *this, {{"n", n}}); }
+Source Source::but_every(int64_t n) const { return stage("but_every", *this, {{"n", n}}); }
 Source Source::repeat(int64_t times) const { return stage("repeat", *this, {{"times", times}}); }
 Source Source::prefetch(int64_t threads, int64_t depth) const {
   return stage("prefetch", *this, {{"threads", threads}, {"depth", depth}});

@@ -37,6 +37,8 @@ Stage bucket_stage(Stage before, const std::string& field, std::vector<int64_t> 
                    std::vector<int64_t> sizes, double padding);
 Stage cache_stage(Stage before);
 Stage take_stage(Stage before, int64_t skip, int64_t count);  // count -1: all
+// Each n-th record, or the others.
+Stage every_stage(Stage before, int64_t n, bool others);
 Stage repeat_stage(Stage before, int64_t times);
 Stage interleave_stage(std::vector<Stage> before, int64_t block);
 Stage zip_stage(std::vector<Stage> before);

@@ -155,6 +155,10 @@ class Source {
   Source cache() const;
   Source take(int64_t count) const;  // the first records
   Source skip(int64_t count) const;  // all but the first ones
+  // Records n, 2 n, 3 n, ..., counted from 1, and all others: two parts of data that may be sorted
+  // by class, the same in every epoch. Call them before shuffle().
+  Source every(int64_t n) const;
+  Source but_every(int64_t n) const;
   // The source `times` times, one epoch after the other. As the last stage it says after how many
   // epochs the data end; without it a training reads epoch after epoch.
   Source repeat(int64_t times) const;

@@ -92,6 +92,19 @@ TEST_CASE("take, skip, repeat, interleave and cache") {
   CHECK(stage->open(3)->next()->make()[0].item<int64_t>() == first);
 }
 
+TEST_CASE("every and but_every share the records, as many as they say") {
+  const Numbers n(7);
+  CHECK(epoch(n.source.every(3)) == std::vector{2, 5});
+  CHECK(epoch(n.source.but_every(3)) == std::vector{0, 1, 3, 4, 6});
+  CHECK(epoch(n.source.every(1)) == range(0, 7));
+  CHECK(epoch(n.source.every(8)).empty());
+  CHECK(stages(n.source.every(3))->size() == 2);
+  CHECK(stages(n.source.but_every(3))->size() == 5);
+  CHECK(stages(n.source.filter("even").every(3))->size() == -1);
+  has(refusal_of([&] { stages(n.source.but_every(1)); }).text,
+      "but_every of a source wants n of at least 2, got 1");
+}
+
 TEST_CASE("zip joins fields, and refuses sources of different lengths and names that repeat") {
   const Numbers n(4), more(5);
   const Source zipped = Source::zip({n.source, n.source.map("drawn")});
