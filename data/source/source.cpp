@@ -1,6 +1,7 @@
 // Source of troupe/source.hpp: descriptions of stages, and records that a program reads itself.
 #include <utility>
 
+#include "data/source/cursor.hpp"
 #include "data/source/spec.hpp"
 #include "troupe/op.hpp"
 
@@ -99,10 +100,24 @@ std::optional<Record> Source::Records::next() {
   return record->make();
 }
 
+namespace {
+
+Stage built(const Spec& spec, const Registry& functions) {
+  return build_stages(*plan_source(spec).stages,
+                      [&](std::string_view name) { return functions.find_function(name); });
+}
+
+}  // namespace
+
+int64_t Source::steps_per_epoch(int64_t replicas, const Registry& functions) const {
+  if (replicas < 1)
+    throw Error(Errc::invalid_argument, "steps_per_epoch wants at least 1 replica, got ", replicas);
+  return SourceCursor(built(spec_, functions), -1, 0, replicas).steps_per_epoch();
+}
+
 Source::Records Source::records(int64_t epoch, const Registry& functions) const {
   auto state = std::make_unique<SourceRecords>();
-  state->stage = build_stages(*plan_source(spec_).stages,
-                              [&](std::string_view name) { return functions.find_function(name); });
+  state->stage = built(spec_, functions);
   state->stream = state->stage->open(epoch);
   return Records(std::move(state));
 }

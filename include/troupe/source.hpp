@@ -183,6 +183,10 @@ class Source {
     std::unique_ptr<struct SourceRecords> state_;
   };
   Records records(int64_t epoch = 0, const Registry& functions = *builtin_ops()) const;
+  // How many steps `replicas` that read this source of batches take in each epoch, for schedules.
+  // Passes over the records of an epoch, unless the files tell their number. Throws: as
+  // read_source(); Error(invalid_argument) for epochs that differ.
+  int64_t steps_per_epoch(int64_t replicas = 1, const Registry& functions = *builtin_ops()) const;
 
   // The description as JSON, and back. Throws: Error(bad_data).
   std::string to_text() const;

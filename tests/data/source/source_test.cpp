@@ -250,6 +250,19 @@ TEST_CASE("replicas take each record of an epoch once and equal numbers of steps
   }
 }
 
+TEST_CASE("a source tells the steps of its epochs, for any number of replicas") {
+  const Numbers n(14);
+  const Source batches = n.source.shuffle(14).batch(3).prefetch(2);  // 5 batches, one of 2
+  CHECK(batches.steps_per_epoch() == 5);
+  CHECK(batches.repeat(4).steps_per_epoch() == 5);
+  CHECK(batches.steps_per_epoch(2) == 3);
+  CHECK(batches.steps_per_epoch(3) == 2);
+  CHECK(n.source.filter("even").batch(3).steps_per_epoch(1, *functions()) == 3);
+  has(refusal_of([&] { batches.steps_per_epoch(0); }).text, "at least 1 replica, got 0");
+  has(refusal_of([&] { n.source.expand("varied").batch(3).steps_per_epoch(1, *functions()); }).text,
+      "differs between epochs");
+}
+
 TEST_CASE("any step may be read at any time, with the records that it has in order") {
   const Numbers n(11);
   for (const Source& source : {n.source.shuffle(11, 3).batch(2).repeat(4),
