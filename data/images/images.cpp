@@ -60,6 +60,11 @@ class Classes {
     return classes_.find(folder_of(file).name)->second.number;
   }
   bool fixed() const { return fixed_; }
+  std::vector<std::string> names() const {  // sorted
+    std::vector<std::string> out;
+    for (const auto& [name, known] : classes_) out.push_back(name);
+    return out;
+  }
 
  private:
   struct Class {
@@ -289,7 +294,29 @@ std::optional<First> read_index(Album& album) {
   return First{album.place(picture), album.decode(picture, album.read(picture))};
 }
 
+// Finds the pictures, and decodes the first one.
+First open_album(Album& album) {
+  const Files::Kind kind = album.files.kind(album.path);
+  if (kind == Files::Kind::none)
+    throw Error(Errc::io, "there is no file or folder ", album.path, "; check the path");
+  album.is_folder = kind == Files::Kind::folder;
+  if (!album.is_folder) {
+    album.archive = album.files.open(album.path);
+    album.is_gzip = ByteSource(album.archive, 2).is_gzip();
+  }
+  auto first = album.is_gzip ? scan_gzip(album) : read_index(album);
+  if (!first)
+    throw Error(Errc::bad_data, album.path, " has no pictures; wanted are files CLASS/NAME");
+  return *std::move(first);
+}
+
 }  // namespace
+
+std::vector<std::string> image_classes(const std::string& path) {
+  Album album{.path = path, .classes = Classes(path, {}), .files = local_files()};
+  open_album(album);
+  return album.classes.names();
+}
 
 Stage images_stage(const SourceArgs& args, const Files& files) {
   ArgReader read("images", args);
@@ -300,24 +327,15 @@ Stage images_stage(const SourceArgs& args, const Files& files) {
   read.done();
   if (!size.empty() && (size.size() != 2 || size[0] < -1 || size[1] < -1))
     throw Error(Errc::invalid_argument, "images wants height and width as size, or -1 for any");
-  const Files::Kind kind = files.kind(path);
-  if (kind == Files::Kind::none)
-    throw Error(Errc::io, "there is no file or folder ", path, "; check the path");
   auto album = std::make_shared<Album>(
       Album{.path = path, .channels = channels, .classes = Classes(path, classes), .files = files});
-  album->is_folder = kind == Files::Kind::folder;
-  if (!album->is_folder) {
-    album->archive = files.open(path);
-    album->is_gzip = ByteSource(album->archive, 2).is_gzip();
-  }
-  const auto first = album->is_gzip ? scan_gzip(*album) : read_index(*album);
-  if (!first) throw Error(Errc::bad_data, path, " has no pictures; wanted are files CLASS/NAME");
-  Shape shape = first->image.shape();
+  const First first = open_album(*album);
+  Shape shape = first.image.shape();
   if (!size.empty()) {
     shape.set(0, size[0]);
     shape.set(1, size[1]);
   } else {
-    album->size_by = "the first, " + first->place + ",";
+    album->size_by = "the first, " + first.place + ",";
   }
   album->fields = {{"image", {DType::u8, shape}}, {"label", {DType::i64, {}}}};
   return std::make_shared<ImagesStage>(std::move(album));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "troupe/tensor.hpp"
 
@@ -20,5 +21,11 @@ inline constexpr int64_t kImageBytesMax = int64_t{1} << 28;
 // words; Error(invalid_argument) for another number of channels.
 Tensor decode_image(std::span<const uint8_t> bytes, int64_t channels = 0,
                     const std::string& place = "image");
+
+// The classes of the reader images (docs/input.md), sorted: the folders of a folder or tar. Give
+// them as its argument `classes` to the sources for training and for evaluation, so that a label is
+// the same class in both. Implemented in data/images/images.cpp. Throws: Error(io); Error(bad_data)
+// for files of another form.
+std::vector<std::string> image_classes(const std::string& path);
 
 }  // namespace troupe

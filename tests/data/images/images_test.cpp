@@ -6,6 +6,7 @@
 #include "tests/support/refusal.hpp"
 #include "tests/support/tar_file.hpp"
 #include "tests/support/temp_file.hpp"
+#include "troupe/images.hpp"
 
 namespace troupe {
 namespace {
@@ -91,6 +92,19 @@ TEST_CASE("classes that are named have the numbers of their order") {
                 "is of the class dog, which classes does not name; add it there");
     check_invalid(with({"cat", "dog", "cat"}), "classes names cat twice");
   }
+}
+
+TEST_CASE("a folder and an archive tell their classes") {
+  for (const auto& [name, bytes] :
+       {std::pair{"a.tar", examples().at("a.tar")}, {"a.tar.gz", examples().at("a.tar.gz")}}) {
+    const TempFile archive(name, bytes);
+    CHECK(image_classes(archive.path()) == Texts{"cat", "dog"});
+  }
+  const TempFile empty("empty.tar", tar({}));
+  check_error(
+      Errc::bad_data, [&] { image_classes(empty.path()); }, empty.path(), " has no pictures");
+  check_error(
+      Errc::io, [&] { image_classes(empty.path() + ".none"); }, "there is no file");
 }
 
 TEST_CASE("channels and sizes are those of the first image, or as they are asked for") {
