@@ -51,6 +51,29 @@ int run_program(ProgramOptions& options, const std::string& summary, int argc, c
   });
 }
 
+namespace {
+
+// The options that every training in sight has.
+void set_in_sight(TrainOptions& what, ProgressLine& line, const ProgramOptions& options,
+                  const std::string& label) {
+  what.resume = options.resume;
+  if (!what.resume) std::filesystem::remove_all(what.checkpoint_dir);
+  what.on_event = [&line, label, begin = std::chrono::steady_clock::now()](const TrainEvent& e) {
+    line.end();
+    std::printf("%s [%.1f s] %s\n", label.c_str(),
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+                e.text.c_str());
+  };
+}
+
+void say_result(const TrainResult& result, const std::string& label) {
+  std::printf("%s: %lld steps in %.2f s, weights sha256 %s%s\n", label.c_str(),
+              static_cast<long long>(result.steps), result.seconds, result.weights_sha256.c_str(),
+              result.recoveries ? "  (shards recovered)" : "");
+}
+
+}  // namespace
+
 TrainResult train_in_sight(Session& session, const std::vector<Tower>& towers, TrainOptions what,
                            const ProgramOptions& options, const OutFolder& out,
                            const std::string& label) {
@@ -58,19 +81,11 @@ TrainResult train_in_sight(Session& session, const std::vector<Tower>& towers, T
   what.checkpoint_dir = (out / ("checkpoint-" + label)).string();
   if (what.checkpoint_every == 0)
     what.checkpoint_every = std::max<int64_t>(1, what.steps / kCheckpoints);
-  what.resume = options.resume;
   what.data_seed = static_cast<uint64_t>(options.seed);
-  if (!what.resume) std::filesystem::remove_all(what.checkpoint_dir);
+  set_in_sight(what, line, options, label);
   what.on_progress = [&line, also = what.on_progress](const TrainProgress& p) {
     line.show(p);
     if (also) also(p);
-  };
-  const auto begin = std::chrono::steady_clock::now();
-  what.on_event = [&](const TrainEvent& e) {
-    line.end();
-    std::printf("%s [%.1f s] %s\n", label.c_str(),
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                e.text.c_str());
   };
   if (what.on_pause)
     what.on_pause = [&line, also = what.on_pause](const TrainPause& p) {
@@ -79,9 +94,35 @@ TrainResult train_in_sight(Session& session, const std::vector<Tower>& towers, T
     };
   const TrainResult result = train(session, towers, what);
   line.end();
-  std::printf("%s: %lld steps in %.2f s, weights sha256 %s%s\n", label.c_str(),
-              static_cast<long long>(result.steps), result.seconds, result.weights_sha256.c_str(),
-              result.recoveries ? "  (shards recovered)" : "");
+  say_result(result, label);
+  return result;
+}
+
+FitResult fit_in_sight(Session& session, const std::vector<Tower>& towers, const Source& data,
+                       FitOptions what, const ProgramOptions& options, const std::string& label) {
+  ProgressLine line(label);
+  what.seed = static_cast<uint64_t>(options.seed);
+  set_in_sight(what.train, line, options, label);
+  what.on_step = [&line, also = what.on_step](const TrainProgress& p) {
+    line.show(p);
+    if (also) also(p);
+  };
+  auto begin = std::chrono::steady_clock::now();
+  what.on_epoch = [&, also = what.on_epoch](const FitEpoch& epoch) {
+    line.end();
+    const auto now = std::chrono::steady_clock::now();
+    std::string scores;
+    for (const auto& [name, score] : epoch.scores)
+      scores += detail::concat(", validation ", name, " ", score);
+    std::printf("%s epoch %lld/%lld: loss %.4f%s, %.1f s\n", label.c_str(),
+                static_cast<long long>(epoch.epoch), static_cast<long long>(what.epochs),
+                epoch.loss, scores.c_str(), std::chrono::duration<double>(now - begin).count());
+    begin = now;
+    return !also || also(epoch);
+  };
+  FitResult result = fit(session, towers, data, what);
+  line.end();
+  say_result(result.training, label);
   return result;
 }
 

@@ -57,6 +57,12 @@ troupe::TrainResult train_in_sight(troupe::Session& session,
                                    troupe::TrainOptions what, const ProgramOptions& options,
                                    const OutFolder& out, const std::string& label);
 
+// fit() in the same way, with a checkpoint for each epoch in `what.train.checkpoint_dir`, which the
+// program gives, and after each epoch a line with its loss, scores and seconds.
+troupe::FitResult fit_in_sight(troupe::Session& session, const std::vector<troupe::Tower>& towers,
+                               const troupe::Source& data, troupe::FitOptions what,
+                               const ProgramOptions& options, const std::string& label);
+
 // Does the work that follows a training. If a process is lost on the way, the work is done again,
 // with the parameters of the last checkpoint, as a ps that is back has none.
 void after_training(troupe::Session& session, const troupe::TrainOptions& what,

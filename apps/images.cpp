@@ -1,0 +1,259 @@
+// images: a residual or an inception network that learns the classes of pictures.
+//
+// The pictures are JPEG or PNG files in folders, one folder a class, or a tar of such folders, as
+// CIFAR-10. Each tower reads its own part of each batch where it runs: files are decoded, cropped
+// and flipped by the source, and this program sees only their number.
+#include <chrono>
+#include <cstdio>
+
+#include "apps/program/plot.hpp"
+#include "apps/program/program.hpp"
+#include "troupe/images.hpp"
+#include "troupe/nn.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/optimizer.hpp"
+
+using namespace troupe;
+
+namespace {
+
+constexpr int64_t kWindow = 60'000;  // pictures, as bytes of their files, that a draw chooses from
+constexpr int64_t kAtOnce = 250;     // pictures, in evaluation
+
+struct Options : ProgramOptions {
+  std::string network = "resnet", rule = "sync";
+  int64_t epochs = 3, batch = 128, blocks = 3, replicas = 2, threads = 1, held_out = 10;
+  int64_t decay_every = 0, warm_up = 0;
+  double learning_rate = 0.1, weight_decay = 1e-4;
+  bool read_only = false;
+};
+
+struct Pictures {
+  Source train, validation, test;  // of batches
+  bool holds_out = false;          // validation is a part of the training pictures
+  Shape shape;                     // [h, w, channels]
+  std::vector<std::string> classes;
+};
+
+// A folder or an archive called `part` in --data.
+std::string find_part(const std::string& folder, const std::string& part) {
+  for (const char* end : {"", ".tar", ".tar.gz"}) {
+    const std::filesystem::path path = std::filesystem::path(folder) / (part + end);
+    if (std::filesystem::exists(path)) return std::filesystem::absolute(path).string();
+  }
+  throw Error(Errc::io, folder, " has no ", part, ", ", part, ".tar or ", part,
+              ".tar.gz; wanted are pictures CLASS/NAME for training (train) and testing (test)");
+}
+
+Pictures load(const Options& given) {
+  if (!given.data) throw Error(Errc::invalid_argument, "--data is missing; it names a folder");
+  const std::string train = find_part(*given.data, "train"), test = find_part(*given.data, "test");
+  const std::vector<std::string> classes = image_classes(train);
+  const auto pictures = [&](const std::string& path) {
+    return Source::of("images", {{"path", path}, {"classes", classes}});
+  };
+  const Shape shape = pictures(train).records().fields()[0].type.shape;
+  const auto numbers = [](const Source& source) {
+    return source.map("to_float",
+                      {{"mean", std::vector<double>{0.5}}, {"std", std::vector<double>{0.25}}});
+  };
+  const auto in_order = [&](const Source& source) {
+    return numbers(source).batch(kAtOnce).prefetch(given.threads);
+  };
+  const bool holds_out = given.held_out > 0;
+  const auto seed = static_cast<uint64_t>(given.seed);
+  // Each picture moves by up to an eighth of its size, and half of them are mirrored.
+  const SourceArgs crop = {{"size", std::vector<int64_t>{shape[0], shape[1]}},
+                           {"padding", std::max(shape[0], shape[1]) / 8}};
+  const Source kept = holds_out ? pictures(train).but_every(given.held_out) : pictures(train);
+  const Source drawn =
+      kept.shuffle(kWindow, seed).map("random_crop", crop, seed).map("random_flip", {}, seed);
+  return {numbers(drawn).batch(given.batch / given.replicas).prefetch(given.threads),
+          in_order(holds_out ? pictures(train).every(given.held_out) : pictures(test)),
+          in_order(pictures(test)),
+          holds_out,
+          shape,
+          classes};
+}
+
+// A convolution, batch norm and relu.
+Output conv(nn::Model& model, Output x, int64_t filters, nn::Regularizer decay) {
+  return relu(nn::batch_norm(
+      model, nn::conv2d(model, x, filters, 3,
+                        {.bias = false, .weights = nn::he_normal(), .regularizer = decay})));
+}
+
+// He et al. 2016, 4.2: 6 blocks + 2 layers, three stages of 16, 32 and 64 filters.
+Output resnet(nn::Model& model, Output x, int64_t blocks, nn::Regularizer decay) {
+  x = conv(model, x, 16, decay);
+  for (int64_t stage = 0; stage < 3; ++stage)
+    for (int64_t block = 0; block < blocks; ++block)
+      x = nn::residual_block(model, x, int64_t{16} << stage,
+                             {.stride = stage > 0 && block == 0 ? 2 : 1, .regularizer = decay});
+  return x;
+}
+
+// A small network of the blocks of Szegedy et al. 2015, with batch norm.
+Output inception(nn::Model& model, Output x, nn::Regularizer decay) {
+  const nn::InceptionOptions options = {.batch_norm = true, .regularizer = decay};
+  x = max_pool2d(conv(model, x, 32, decay));
+  x = nn::inception_block(model, x, {16, 16, 32, 4, 8, 8}, options);
+  x = max_pool2d(nn::inception_block(model, x, {24, 24, 48, 6, 12, 12}, options));
+  x = nn::inception_block(model, x, {32, 32, 64, 8, 16, 16}, options);
+  return nn::inception_block(model, x, {48, 48, 96, 12, 24, 24}, options);
+}
+
+// pictures [n, h, w, c] -> logits [n, classes]
+Output logits_of(nn::Model& model, Output x, const Pictures& data, const Options& given) {
+  const nn::Regularizer decay = {.l2 = given.weight_decay};
+  x = given.network == "resnet" ? resnet(model, x, given.blocks, decay)
+                                : inception(model, x, decay);
+  return nn::dense(model, reduce_mean(x, {.axes = {1, 2}}),
+                   static_cast<int64_t>(data.classes.size()), {.regularizer = decay});
+}
+
+struct Network {
+  std::vector<Tower> towers;
+  Evaluation evaluation;
+};
+
+Network build(Graph& graph, const Cluster& cluster, const Pictures& data,
+              const Optimizer& optimizer, const Options& given) {
+  Network out;
+  for (int64_t i = 0; i < given.replicas; ++i) {
+    const auto scope = graph.scope(
+        {.name = detail::concat("tower", i), .device = cluster.device(i), .replica = i});
+    nn::Model model(graph, {.training = true, .seed = given.seed});
+    const SourceBatch batch = read_source(graph, data.train, {.replicas = given.replicas});
+    const Output logits = logits_of(model, batch["image"], data, given);
+    const Output loss =
+        model.with_penalties(reduce_mean(softmax_cross_entropy(logits, batch["label"])));
+    out.towers.push_back({i, loss, model.with_updates(minimize(loss, optimizer))});
+  }
+  const auto scope = graph.scope({.name = "answer", .device = cluster.device(0)});
+  nn::Model model(graph);
+  const Output images =
+      placeholder(graph, DType::f32, {-1, data.shape[0], data.shape[1], data.shape[2]});
+  const Output labels = placeholder(graph, DType::i64, {-1});
+  const Output logits = logits_of(model, images, data, given);
+  out.evaluation = {.feeds = {images, labels},
+                    .fetches = {argmax(logits), reduce_mean(softmax_cross_entropy(logits, labels))},
+                    .metrics = {accuracy(0), mean_loss(1)}};
+  return out;
+}
+
+// How fast the pictures of an epoch come, without a network.
+void read_epoch(const Pictures& data, const Options& given) {
+  Graph graph;
+  const Output number = placeholder(graph, DType::i64, {});
+  const SourceBatch batch = read_source(graph, data.train, {.number = number});
+  Session session = Session::local(graph);
+  const int64_t steps = data.train.steps_per_epoch();
+  const auto begin = std::chrono::steady_clock::now();
+  int64_t pictures = 0;
+  ProgressLine line("reading");
+  for (int64_t step = 0; step < steps; ++step) {
+    const auto got =
+        session.run({batch["image"], batch["label"]}, {{number, Tensor::scalar(step)}});
+    pictures += got[1].size();
+    line.show("batches", step + 1, steps);
+  }
+  line.end();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  std::printf("reading: %lld pictures in %.2f s, %.0f pictures/s on %lld threads\n",
+              static_cast<long long>(pictures), seconds.count(),
+              static_cast<double>(pictures) / seconds.count(),
+              static_cast<long long>(given.threads));
+}
+
+void check(const Options& given) {
+  if (given.network != "resnet" && given.network != "inception")
+    throw Error(Errc::invalid_argument, "--network is resnet or inception, got ", given.network);
+  if (given.epochs < 1 || given.blocks < 1 || given.replicas < 1 || given.threads < 1)
+    throw Error(Errc::invalid_argument,
+                "--epochs, --blocks, --replicas and --threads want at least 1");
+  if (given.batch < given.replicas || given.batch % given.replicas != 0)
+    throw Error(Errc::invalid_argument, "--batch wants a multiple of the ", given.replicas,
+                " replicas, got ", given.batch);
+  if (given.held_out < 0 || given.held_out == 1 || given.decay_every < 0 || given.warm_up < 0)
+    throw Error(Errc::invalid_argument,
+                "--held-out wants 0, or 2 and more; --decay-every and --warm-up 0 or more");
+}
+
+int run(const Options& given) {
+  check(given);
+  const Pictures data = load(given);
+  const int64_t steps = data.train.steps_per_epoch(given.replicas);
+  std::printf("data: %s, %zu classes of pictures %s, %lld steps an epoch\n", given.data->c_str(),
+              data.classes.size(), to_string(data.shape).c_str(), static_cast<long long>(steps));
+  if (given.read_only) return read_epoch(data, given), 0;
+  const Cluster cluster = given.where();
+  const OutFolder out(given.out, true);
+
+  const int64_t period = given.decay_every > 0 ? given.decay_every * steps
+                                               : std::max<int64_t>(1, given.epochs * steps * 2 / 3);
+  Graph graph(given.process().ops);
+  const Network net =
+      build(graph, cluster, data,
+            momentum(given.learning_rate).with(step_decay(period, 0.1, given.warm_up)), given);
+  Session session = cluster.open(graph, given.process());
+
+  FitOptions what;
+  what.epochs = given.epochs;
+  what.batch_size = given.batch / given.replicas;
+  what.validation_source = data.validation;
+  what.evaluation = net.evaluation;
+  what.train.rule = aggregation_from_string(given.rule);
+  what.train.checkpoint_dir = (out / "checkpoints").string();
+  const FitResult result = fit_in_sight(session, net.towers, data.train, what, given, given.rule);
+  after_training(session, what.train, [&] {
+    const Scores scores = evaluate(session, net.evaluation, data.test);
+    std::printf("test: accuracy %.2f %%, loss %.4f\n", 100 * scores.at("accuracy"),
+                scores.at("loss"));
+    save_weights(session, (out / "weights.safetensors").string());
+  });
+  std::printf("weights: %s\n", (out / "weights.safetensors").c_str());
+  Plot curve{given.network + ": classes of pictures", "epoch", "loss, accuracy"};
+  const std::string part = data.holds_out ? "validation" : "test";
+  for (const FitEpoch& epoch : result.history) {
+    const auto x = static_cast<double>(epoch.epoch);
+    curve.add("training loss", x, epoch.loss);
+    for (const auto& [name, score] : epoch.scores) curve.add(part + " " + name, x, score);
+  }
+  std::printf("curve: %s\n", write_plot(out, "curve", curve, given.say()).c_str());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options given;
+  given.name = "images", given.out = "out/images";
+  return run_program(
+      given, "a residual or inception network for the classes of pictures", argc, argv,
+      [&](Flags& flags) {
+        flags.add("network", &given.network, "resnet or inception");
+        flags.add("blocks", &given.blocks,
+                  "of each stage of the resnet; it has 6 times that + 2 layers");
+        flags.add("epochs", &given.epochs, "of the training pictures");
+        flags.add("batch", &given.batch, "pictures in a step, of all replicas");
+        flags.add("replicas", &given.replicas, "towers, each with its part of a batch");
+        flags.add("threads", &given.threads, "that read and decode for each tower");
+        flags.add("learning-rate", &given.learning_rate, "of momentum");
+        flags.add("decay-every", &given.decay_every,
+                  "epochs after which the rate is a tenth (default: two thirds of --epochs)");
+        flags.add("warm-up", &given.warm_up, "steps until the learning rate is reached");
+        flags.add("weight-decay", &given.weight_decay, "factor of the squared weights, halved");
+        flags.add("held-out", &given.held_out,
+                  "every so many-th training picture is for validation; 0: none, and the test "
+                  "pictures are looked at after each epoch");
+        flags.add("rule", &given.rule, "sync or async");
+        flags.add("read-only", &given.read_only, "reads an epoch, and says how fast that is");
+        add_common_flags(flags, given,
+                         {.data = "folder with train and test, each a folder CLASS/NAME of "
+                                  "pictures, or a .tar or .tar.gz of one",
+                          .seed = "for initial values, the order of pictures and their crops",
+                          .resume = "go on from the newest checkpoint in --out"});
+      },
+      [&] { return run(given); });
+}
