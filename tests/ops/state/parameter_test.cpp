@@ -67,13 +67,13 @@ TEST_CASE(
     CHECK_FALSE(other_replica.is(w));
     CHECK(node_of(other_replica).attr<int64_t>("replica") == 1);
     CHECK(node_of(other_replica).attr<std::string>("initial") == "Constant:0");
-    CHECK(parameter("w", second) == other_replica);
+    CHECK(parameter("w", second).is(other_replica));
   }
   const auto scope = graph.scope({.device = "/job:worker/task:1"});
   const Output other_device = parameter("w", second);
   CHECK_FALSE(other_device.is(w));
   CHECK(node_of(other_device).attr<std::string>("parameter") == "w");
-  CHECK(graph.output(node_of(other_device).attr<std::string>("initial")) == first);
+  CHECK(graph.output(node_of(other_device).attr<std::string>("initial")).is(first));
 }
 
 TEST_CASE("one name has one type") {
