@@ -39,7 +39,7 @@ struct Text {
   std::optional<Bpe> bpe;
 };
 
-// `ids`: of sequences. Those of windows() for each.
+// The windows of `ids`, which are sequences.
 int64_t windows_in(const Source& ids, int64_t length) {
   int64_t count = 0;
   Source::Records records = ids.records();
