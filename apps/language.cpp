@@ -196,7 +196,7 @@ int run(const Options& given) {
   what.train.checkpoint_dir = (out / "checkpoints").string();
   const FitResult result = fit_in_sight(session, towers, text.train, what, given, given.rule);
   after_training(session, what.train, [&] {
-    const std::string words = written(session.run({sample})[0], text);
+    const std::string words = written(session.run({sample}, {}, {.seed = given.seed})[0], text);
     std::printf("sample: %s\n%s\n", write_extra(out / "sample.txt", words, given.say()).c_str(),
                 words.c_str());
   });
