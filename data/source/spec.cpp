@@ -71,6 +71,13 @@ Spec spec_from(const json& j, int depth) {
 
 }  // namespace
 
+int64_t batch_size(const SourceSpec& stages) {
+  const auto size = stages.args.find("size");
+  if (stages.stage != "batch" || size == stages.args.end()) return 0;
+  const auto* number = std::get_if<int64_t>(&size->second);
+  return number ? *number : 0;
+}
+
 std::string spec_to_text(const SourceSpec& spec) {
   try {
     return to_json(spec).dump();

@@ -21,6 +21,9 @@ struct SourceSpec {
 };
 using Spec = std::shared_ptr<const SourceSpec>;
 
+// The records of a batch, if batch() is the last stage; else 0.
+int64_t batch_size(const SourceSpec& stages);
+
 std::string spec_to_text(const SourceSpec& spec);
 // Throws: Error(bad_data).
 Spec spec_from_text(const std::string& text);

@@ -47,6 +47,7 @@ struct LateCursor {
   int64_t replica, replicas;
   std::unique_ptr<SourceCursor> cursor = nullptr;
 
+  int64_t depth() const { return stages->plan().depth; }
   // Throws: as build_stages() and SourceCursor::at().
   Lazy at(int64_t step) {
     if (!cursor)
@@ -64,7 +65,7 @@ Outcome made(const Lazy& record, int64_t step) {
 }  // namespace
 
 struct StepReader::State {
-  explicit State(LateCursor c) : cursor(std::move(c)), depth(cursor.stages->plan().depth) {}
+  explicit State(LateCursor c) : cursor(std::move(c)) {}
 
   void run();
   void work(std::unique_lock<std::mutex>& lock);
@@ -74,12 +75,11 @@ struct StepReader::State {
     if (reading) return false;
     for (const auto& [step, reply] : waiting)
       if (!making.count(step)) return true;
-    return next <= wanted + depth && (!end || next < *end);
+    return next <= wanted + cursor.depth() && (!end || next < *end);
   }
   void deliver(std::unique_lock<std::mutex>& lock, int64_t step, Outcome outcome, bool keep);
 
   LateCursor cursor;  // used by the thread that has set `reading`, alone
-  const int64_t depth;
 
   mutable std::mutex mutex;  // guards the rest
   std::condition_variable wake, all_ended;
@@ -110,7 +110,7 @@ void StepReader::State::run() {
 void StepReader::State::choose() {
   for (const auto& [step, reply] : waiting) {
     if (making.count(step)) continue;
-    if (step < next || step > next + depth) jump_to(step);
+    if (step < next || step > next + cursor.depth()) jump_to(step);
     return;
   }
 }

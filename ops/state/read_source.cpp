@@ -1,6 +1,6 @@
 // ReadSource: the tensors of one step of a source, for one replica, read by the process in which
 // the node stands. Attributes: `source`, the text of troupe/source.hpp; `types` of the fields, as
-// types_to_integers() writes them; `replica` of `replicas`; `ends` if the data end after some
+// types_to_integers() writes them; `replica` of `replicas`; `finite` if the data end after some
 // epochs. Holds no thread while it waits.
 //   number: i64[], the step; left out: the training step   fields: of `types`
 #include "ops/state/read_source.hpp"
@@ -21,7 +21,7 @@ constexpr OpProperties kProperties = {
                 return node.attr<std::string>("source");
               },
               .replicas = [](const Node& node) { return node.attr<int64_t>("replicas"); },
-              .ends = [](const Node& node) { return node.attr<bool>("ends"); }}};
+              .ends = [](const Node& node) { return node.attr<bool>("finite"); }}};
 
 std::vector<TensorType> types_of(const InferContext& ctx) {
   auto types = types_from_integers(ctx.attr<std::vector<int64_t>>("types"));
@@ -109,7 +109,7 @@ std::vector<Output> add_source_node(Graph& graph, const SourceNode& node, Origin
                                           {"types", types_to_integers(node.fields)},
                                           {"replica", graph.replica()},
                                           {"replicas", node.replicas},
-                                          {"ends", node.ends}}},
+                                          {"finite", node.ends}}},
                                at));
 }
 
@@ -121,7 +121,7 @@ Op read_source_op() {
                     {"types", AttrKind::integers},
                     {"replica", AttrKind::integer, int64_t{0}},
                     {"replicas", AttrKind::integer, int64_t{1}},
-                    {"ends", AttrKind::boolean, false}},
+                    {"finite", AttrKind::boolean, false}},
           .infer_dtypes = infer_dtypes,
           .infer_shapes = infer_shapes,
           .no_gradient = "records of files do not depend on parameters",

@@ -280,8 +280,7 @@ void Fit::count_steps(const Source& data) {
                    " has feeds; towers of a source read it themselves, by read_source()");
   const SourcePlan plan = plan_source(data.spec());
   check_readers(data.to_text());
-  if (const SourceArgs& args = plan.stages->args; plan.stages->stage == "batch")
-    records_ = std::get<int64_t>(args.at("size"));
+  records_ = batch_size(*plan.stages);
   if (plan.epochs >= 0)
     throw refuse("fit", "the source ends with repeat(", plan.epochs,
                  "); leave it out, as FitOptions::epochs says how often the data come");

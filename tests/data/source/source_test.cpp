@@ -17,7 +17,8 @@ TEST_CASE("select, rename and length change the fields of records") {
                                                                     {"to", std::string("x")}})});
   const auto names = [](const Source& source) {
     std::string out;
-    for (const Field& field : stages(source)->fields()) out += field.name + " ";
+    const Stage stage = stages(source);
+    for (const Field& field : stage->fields()) out += field.name + " ";
     return out;
   };
   CHECK(names(two) == "image x ");
