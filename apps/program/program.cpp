@@ -74,11 +74,12 @@ void say_result(const TrainResult& result, const std::string& label) {
 
 }  // namespace
 
-TrainResult train_in_sight(Session& session, const std::vector<Tower>& towers, TrainOptions what,
+TrainResult train_in_sight(Session& session, const std::vector<Tower>& towers, TrainOptions& given,
                            const ProgramOptions& options, const OutFolder& out,
                            const std::string& label) {
   ProgressLine line(label);
-  what.checkpoint_dir = (out / ("checkpoint-" + label)).string();
+  given.checkpoint_dir = (out / ("checkpoint-" + label)).string();
+  TrainOptions what = given;
   if (what.checkpoint_every == 0)
     what.checkpoint_every = std::max<int64_t>(1, what.steps / kCheckpoints);
   what.data_seed = static_cast<uint64_t>(options.seed);

@@ -3,12 +3,17 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "apps/program/cluster.hpp"
 #include "apps/program/plot.hpp"
+#include "apps/program/program.hpp"
 #include "apps/program/tables.hpp"
+#include "tests/support/fit.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temp_file.hpp"
+#include "troupe/ops.hpp"
+#include "troupe/optimizer.hpp"
 
 namespace troupe {
 namespace {
@@ -34,6 +39,24 @@ TEST_CASE("a plot as CSV reads back with every bit, up to the step that a traini
   REQUIRE(again.series.size() == 1);
   CHECK(again.series[0].name == "loss, training");
   CHECK(again.series[0].points == std::vector<std::pair<double, double>>{{1, 0.1}, {2, 1.0 / 3}});
+}
+
+TEST_CASE("work after a training finds the checkpoints that the training left") {
+  const Folder folder("in-sight");
+  const OutFolder out(folder.path() + "/out", false);
+  Graph graph;
+  const Output loss = reduce_mean(square(parameter("w", fill(graph, {2}, 1))));
+  const Output update = minimize(loss, sgd(0.1));
+  Session session = Session::local(graph);
+  TrainOptions what;
+  what.steps = 3;
+  train_in_sight(session, {{0, loss, update}}, what, {}, out, "sync");
+  bool lost = true;
+  after_training(session, what, [&] {
+    if (std::exchange(lost, false)) throw Error(Errc::peer_lost, "a ps is gone");
+    CHECK(parameter_value(session, "w").data<float>()[0] == doctest::Approx(0.729));
+  });
+  CHECK(!lost);
 }
 
 TEST_CASE("a plot draws a line through the finite points and escapes its words") {
