@@ -23,11 +23,11 @@ void InputReply::give(Errc code, std::string text, std::vector<Tensor> record) {
 std::string source_name(const SourceSpec& spec) {
   std::string name = spec.name;
   if (spec.stage != "read") return spec.of.empty() ? spec.stage : source_name(*spec.of[0]);
-  for (const auto& [key, arg] : spec.args) {
+  for (const auto& [key, arg] : spec.args)
     if (const auto* text = std::get_if<std::string>(&arg)) return name + " " + *text;
+  for (const auto& [key, arg] : spec.args)  // then a list, as it may be one of classes
     if (const auto* list = std::get_if<std::vector<std::string>>(&arg); list && !list->empty())
       return name + " " + list->front();
-  }
   return name;
 }
 

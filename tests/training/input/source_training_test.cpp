@@ -7,6 +7,7 @@
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/fit.hpp"
 #include "tests/support/temp_file.hpp"
+#include "training/input/input_service.hpp"
 #include "troupe/metrics.hpp"
 #include "troupe/custom_op.hpp"
 #include "troupe/data.hpp"
@@ -135,6 +136,16 @@ TEST_CASE("a training without a number of steps wants data that end") {
   Session session = Session::local(fit.graph);
   has(error_text(Errc::invalid_argument, [&] { train(session, fit.all, {}); }),
       "TrainOptions::steps is 0");
+}
+
+TEST_CASE("messages call a source by its file, whatever lists it takes") {
+  const auto name = [](SourceArgs args) {
+    return source_name(*Source::of("images", std::move(args)).spec());
+  };
+  const std::vector<std::string> classes = {"cat", "dog"};
+  CHECK(name({{"classes", classes}, {"path", "train.tar"}}) == "images train.tar");
+  CHECK(name({{"paths", classes}}) == "images cat");
+  CHECK(name({}) == "images");
 }
 
 TEST_CASE("fit reads a source for training and one for validation") {
