@@ -1,9 +1,14 @@
 // Source: the input of a program as a description, which every process that needs the input builds
 // for itself: readers of files, and stages that change their records. Implemented in data/source/.
+// docs/input.md lists all readers and functions.
 //
-//   Source train = Source::images("cifar/train.tar.gz").shuffle(50'000).batch(128).prefetch(2);
-//   const SourceBatch batch = read_source(graph, train);  // in a scope: on that worker, for that
-//   replica Output loss = softmax_cross_entropy(model(batch["image"]), batch["label"]);
+//   const Source train = Source::of("images", {{"path", std::string("train.tar.gz")}})
+//                            .shuffle(50'000)
+//                            .map("to_float")
+//                            .batch(128)
+//                            .prefetch(2);
+//   const SourceBatch batch = read_source(graph, train);  // in a scope: on that worker
+//   const Output loss = softmax_cross_entropy(model(batch["image"]), batch["label"]);
 //
 // A source is a pure function: its records depend on its description, the epoch, the step and the
 // replica alone. So a step that is done again gets the same records, in whatever process. In an
@@ -126,9 +131,7 @@ struct SourceSpec;  // of the library: one stage with those before it
 // records().
 class Source {
  public:
-  // A reader by name, and those of the library:
-  //   idx     images, labels                         image, label
-  // docs/input.md lists all readers and functions with their arguments and fields.
+  // A reader by name, with its arguments.
   static Source of(std::string_view reader, SourceArgs args);
   static Source idx(const std::string& images, const std::string& labels);
 
@@ -200,13 +203,14 @@ class Source {
 };
 
 // Adds the node that reads a source to a graph, on the device and for the replica of the open
-// scope; a step runs it where it stands, so the process there must find the files. A step of
-// replica r takes part r of the next records; in the last step of an epoch the replicas share
-// evenly what remains, and fewer records than replicas join the step before, so all replicas take
+// scope; a step runs it where it stands, so the process there must find the files. A step takes the
+// next batches, one for each replica. In the last step of an epoch the largest batches are cut in
+// two until each replica has one; a rest of fewer records than replicas is shared over the last two
+// steps; and with BatchOptions::drop_last a step that is not full is left out. So all replicas take
 // the same number of steps. Past the end of the data the step fails with Errc::end_of_data, which
 // ends train() and fit() as if all steps were done. Throws: Error(invalid_argument) for stages,
-// arguments and fields that do not fit; Error(io), Error(bad_data) for files. Implemented in
-// training/input/read_source.cpp.
+// arguments and fields that do not fit, and for several replicas of a source that does not end with
+// batches; Error(io), Error(bad_data) for files. Implemented in training/input/read_source.cpp.
 SourceBatch read_source(Graph& graph, const Source& source, const ReadOptions& options = {},
                         Origin at = Origin::here());
 
