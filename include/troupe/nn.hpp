@@ -174,7 +174,7 @@ class Model {
   Graph& graph_;
   const Options options_;
   std::string prefix_;  // of the open scopes: "block1/conv/"
-  // Of layers without a name, by prefix and kind; and how often each prefix was opened.
+  // Layers without a name, by prefix and kind; and how often each prefix was opened.
   std::map<std::string, Count> count_;
   std::map<std::string, int64_t> openings_;
   int64_t pass_ = 0;     // number of calls of rewind() and reuse()
