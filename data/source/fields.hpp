@@ -1,9 +1,10 @@
-// field_of(): the field that a function of a source works on.
+// field_of(): the field of a certain type that a function of a source works on.
 #pragma once
 
+#include <string>
 #include <string_view>
 
-#include "troupe/source.hpp"
+#include "data/source/stage.hpp"
 
 namespace troupe {
 
@@ -12,20 +13,12 @@ namespace troupe {
 // type.
 inline size_t field_of(std::string_view function, const Fields& fields, std::string_view name,
                        const TensorType& wanted) {
-  std::string names;
-  for (size_t i = 0; i < fields.size(); ++i) {
-    const TensorType& type = fields[i].type;
-    if (fields[i].name != name) {
-      names += (names.empty() ? "" : ", ") + fields[i].name;
-    } else if (type.dtype != wanted.dtype || !may_equal(type.shape, wanted.shape)) {
-      throw Error(Errc::invalid_argument, function, " wants ", wanted.dtype, wanted.shape, ", the ",
-                  "field ", name, " is ", type.dtype, type.shape);
-    } else {
-      return i;
-    }
-  }
-  throw Error(Errc::invalid_argument, function, " wants the field ", name, "; the records have ",
-              names.empty() ? "none" : names);
+  const size_t number = field_number(fields, std::string(name), function);
+  const TensorType& type = fields[number].type;
+  if (type.dtype != wanted.dtype || !may_equal(type.shape, wanted.shape))
+    throw Error(Errc::invalid_argument, function, " wants ", wanted.dtype, wanted.shape,
+                ", the field ", name, " is ", type.dtype, type.shape);
+  return number;
 }
 
 }  // namespace troupe

@@ -169,7 +169,7 @@ TEST_CASE("arguments and images that do not fit are refused") {
   has(refused("to_float", {{"field", std::string("label")}}),
       "to_float wants u8[-1, -1, -1], the field label is i64[]");
   has(refused("random_flip", {{"field", std::string("x")}}),
-      "random_flip wants the field x; the records have label, image");
+      "random_flip finds no field x; the records have label, image");
   check_error(
       Errc::bad_data,
       [&] {

@@ -124,7 +124,7 @@ TEST_CASE("arguments that do not fit are refused") {
   has(refused({"a"}, {"u8"}, {"9999999999,9999999999"}), "elements");
   has(refused({"a", "a"}, {"u8", "u8"}, {"1", "1"}), "names the feature a twice");
   has(refused({"a"}, {"u8"}, {"1"}, {{"text", {DType::u8, {-1}}}}),
-      "example wants the field record; the records have text");
+      "example finds no field record; the records have text");
   has(refused({"a"}, {"u8"}, {"1"}, {{"record", {DType::i64, {}}}}),
       "example wants u8[-1], the field record is i64[]");
 }
