@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
+#include <set>
 
 using namespace troupe;
 
 namespace {
 
 constexpr double kWidth = 640, kHeight = 400, kLeft = 64, kRight = 16, kTop = 32, kBottom = 48;
+constexpr double kColumn = 3;  // pixels
 constexpr int kMarks = 5;
 const char* const kColours[] = {"#1b6ca8", "#c8553d", "#3a7d44", "#7b4b94", "#b08900", "#444444"};
 
@@ -54,6 +56,24 @@ std::string escaped(const std::string& text) {
 std::string label(double x, double y, const char* anchor, const std::string& text) {
   return detail::concat("<text x=\"", pixel(x), "\" y=\"", pixel(y), "\" text-anchor=\"", anchor,
                         "\">", escaped(text), "</text>\n");
+}
+
+// A line through the points, in pixels. Points in a row that share a column of three pixels look
+// the same as their first, lowest, highest and last one (Jugel et al. 2014).
+std::string path_through(const std::vector<std::pair<double, double>>& points) {
+  std::string out;
+  for (size_t begin = 0, end = 0; begin < points.size(); begin = end) {
+    const auto column = [&](size_t i) { return std::floor(points[i].first / kColumn); };
+    size_t low = begin, high = begin;
+    for (end = begin; end < points.size() && column(end) == column(begin); ++end) {
+      if (points[end].second < points[low].second) low = end;
+      if (points[end].second > points[high].second) high = end;
+    }
+    for (const size_t i : std::set{begin, low, high, end - 1})
+      out += detail::concat(out.empty() ? "M" : "L", pixel(points[i].first), " ",
+                            pixel(points[i].second));
+  }
+  return out;
 }
 
 }  // namespace
@@ -112,19 +132,16 @@ std::string to_svg(const Plot& plot) {
   for (size_t i = 0; i < plot.series.size(); ++i) {
     const Series& s = plot.series[i];
     const char* const colour = kColours[i % std::size(kColours)];
-    std::string path;
-    for (const auto& p : s.points) {
-      if (!finite(p)) continue;
-      const std::string px = pixel(x.at(p.first)), py = pixel(y.at(p.second));
-      if (s.dots)
-        out += detail::concat("<circle cx=\"", px, "\" cy=\"", py, "\" r=\"3\" fill=\"", colour,
-                              "\"/>\n");
-      else
-        path += detail::concat(path.empty() ? "M" : "L", px, " ", py);
-    }
-    if (!path.empty())
-      out += detail::concat("<path d=\"", path, "\" fill=\"none\" stroke=\"", colour,
-                            "\" stroke-width=\"1.5\"/>\n");
+    std::vector<std::pair<double, double>> points;  // in pixels
+    for (const auto& p : s.points)
+      if (finite(p)) points.emplace_back(x.at(p.first), y.at(p.second));
+    if (s.dots)
+      for (const auto& [px, py] : points)
+        out += detail::concat("<circle cx=\"", pixel(px), "\" cy=\"", pixel(py),
+                              "\" r=\"3\" fill=\"", colour, "\"/>\n");
+    else if (!points.empty())
+      out += detail::concat("<path d=\"", path_through(points), "\" fill=\"none\" stroke=\"",
+                            colour, "\" stroke-width=\"1.5\"/>\n");
     const double py = y.to + 14 + 16 * static_cast<double>(i);
     out += detail::concat("<rect x=\"", pixel(x.to - 12), "\" y=\"", pixel(py - 9),
                           "\" width=\"10\" height=\"10\" fill=\"", colour, "\"/>\n");

@@ -70,6 +70,13 @@ TEST_CASE("a plot draws a line through the finite points and escapes its words")
   has(svg, "<path d=\"M64.0 352.0L624.0 32.0\" fill=\"none\"");  // from corner to corner
   has(svg, "<circle cx=\"344.0\" cy=\"192.0\"");                 // in the middle
   CHECK(svg.find("nan") == svg.npos);
+  Plot noisy{"noise", "x", "y"};
+  for (int i = 0; i < 100'000; ++i) noisy.add("line", i, i % 7 == 3 ? i % 11 : 0);
+  const std::string thin = to_svg(noisy);
+  CHECK(thin.size() < 20'000);
+  has(thin, "M64.0 352.0");
+  has(thin, "L624.0 ");
+  has(thin, " 32.0L");  // the highest points are there
   has(to_svg(Plot{}), "</svg>");
 }
 
