@@ -30,7 +30,6 @@ struct Options : ProgramOptions {
 
 struct Pictures {
   Source train, validation, test;  // of batches
-  bool holds_out = false;          // validation is a part of the training pictures
   Shape shape;                     // [h, w, channels]
   std::vector<std::string> classes;
 };
@@ -52,28 +51,25 @@ Pictures load(const Options& given) {
   const auto pictures = [&](const std::string& path) {
     return Source::of("images", {{"path", path}, {"classes", classes}});
   };
-  const Shape shape = pictures(train).records().fields()[0].type.shape;
-  const auto numbers = [](const Source& source) {
-    return source.map("to_float",
-                      {{"mean", std::vector<double>{0.5}}, {"std", std::vector<double>{0.25}}});
-  };
+  const Source all = pictures(train);
+  const Shape shape = all.records().fields()[0].type.shape;
+  const SourceArgs scale = {{"mean", std::vector<double>{0.5}}, {"std", std::vector<double>{0.25}}};
   const auto in_order = [&](const Source& source) {
-    return numbers(source).batch(kAtOnce).prefetch(given.threads);
+    return source.map("to_float", scale).batch(kAtOnce).prefetch(given.threads);
   };
-  const bool holds_out = given.held_out > 0;
   const auto seed = static_cast<uint64_t>(given.seed);
   // Each picture moves by up to an eighth of its size, and half of them are mirrored.
   const SourceArgs crop = {{"size", std::vector<int64_t>{shape[0], shape[1]}},
                            {"padding", std::max(shape[0], shape[1]) / 8}};
-  const Source kept = holds_out ? pictures(train).but_every(given.held_out) : pictures(train);
-  const Source drawn =
-      kept.shuffle(kWindow, seed).map("random_crop", crop, seed).map("random_flip", {}, seed);
-  return {numbers(drawn).batch(given.batch / given.replicas).prefetch(given.threads),
-          in_order(holds_out ? pictures(train).every(given.held_out) : pictures(test)),
-          in_order(pictures(test)),
-          holds_out,
-          shape,
-          classes};
+  const Source drawn = (given.held_out > 0 ? all.but_every(given.held_out) : all)
+                           .shuffle(kWindow, seed)
+                           .map("random_crop", crop, seed)
+                           .map("random_flip", {}, seed)
+                           .map("to_float", scale);
+  const Source test_pictures = in_order(pictures(test));
+  return {drawn.batch(given.batch / given.replicas).prefetch(given.threads),
+          given.held_out > 0 ? in_order(all.every(given.held_out)) : test_pictures, test_pictures,
+          shape, classes};
 }
 
 // A convolution, batch norm and relu.
@@ -169,12 +165,9 @@ void read_epoch(const Pictures& data, const Options& given) {
 void check(const Options& given) {
   if (given.network != "resnet" && given.network != "inception")
     throw Error(Errc::invalid_argument, "--network is resnet or inception, got ", given.network);
-  if (given.epochs < 1 || given.blocks < 1 || given.replicas < 1 || given.threads < 1)
-    throw Error(Errc::invalid_argument,
-                "--epochs, --blocks, --replicas and --threads want at least 1");
-  if (given.batch < given.replicas || given.batch % given.replicas != 0)
-    throw Error(Errc::invalid_argument, "--batch wants a multiple of the ", given.replicas,
-                " replicas, got ", given.batch);
+  if (given.epochs < 1 || given.blocks < 1 || given.threads < 1)
+    throw Error(Errc::invalid_argument, "--epochs, --blocks and --threads want at least 1");
+  check_batch(given.batch, given.replicas);
   if (given.held_out < 0 || given.held_out == 1 || given.decay_every < 0 || given.warm_up < 0)
     throw Error(Errc::invalid_argument,
                 "--held-out wants 0, or 2 and more; --decay-every and --warm-up 0 or more");
@@ -214,7 +207,7 @@ int run(const Options& given) {
   });
   std::printf("weights: %s\n", (out / "weights.safetensors").c_str());
   Plot curve{given.network + ": classes of pictures", "epoch", "loss, accuracy"};
-  const std::string part = data.holds_out ? "validation" : "test";
+  const std::string part = given.held_out > 0 ? "validation" : "test";
   for (const FitEpoch& epoch : result.history) {
     const auto x = static_cast<double>(epoch.epoch);
     curve.add("training loss", x, epoch.loss);
@@ -233,8 +226,7 @@ int main(int argc, char** argv) {
       given, "a residual or inception network for the classes of pictures", argc, argv,
       [&](Flags& flags) {
         flags.add("network", &given.network, "resnet or inception");
-        flags.add("blocks", &given.blocks,
-                  "of each stage of the resnet; it has 6 times that + 2 layers");
+        flags.add("blocks", &given.blocks, "in a stage of the resnet, of 6 blocks + 2 layers");
         flags.add("epochs", &given.epochs, "of the training pictures");
         flags.add("batch", &given.batch, "pictures in a step, of all replicas");
         flags.add("replicas", &given.replicas, "towers, each with its part of a batch");
@@ -245,8 +237,7 @@ int main(int argc, char** argv) {
         flags.add("warm-up", &given.warm_up, "steps until the learning rate is reached");
         flags.add("weight-decay", &given.weight_decay, "factor of the squared weights, halved");
         flags.add("held-out", &given.held_out,
-                  "every so many-th training picture is for validation; 0: none, and the test "
-                  "pictures are looked at after each epoch");
+                  "every so many-th training picture validates; 0: the test pictures do");
         flags.add("rule", &given.rule, "sync or async");
         flags.add("read-only", &given.read_only, "reads an epoch, and says how fast that is");
         add_common_flags(flags, given,

@@ -31,10 +31,6 @@ struct Shard {
   Output square;  // [n], the squared length of each point
 };
 
-Output number(Graph& graph, int64_t value) {
-  return constant(graph, Tensor::scalar<int64_t>(value));
-}
-
 Output sum_of(std::vector<Output> parts) {
   while (parts.size() > 1) {
     parts[parts.size() - 2] = parts[parts.size() - 2] + parts.back();
@@ -60,16 +56,14 @@ Output first_centres(Graph& graph, const std::vector<Shard>& shards, int64_t col
                      const Options& given) {
   const int64_t trials = 2 + static_cast<int64_t>(std::log(static_cast<double>(given.k)));
   // Variables: the number of centres, the centres, and the distances of each shard's points.
-  std::vector<Output> first = {number(graph, 0), fill(graph, {given.k, columns}, 0)};
+  std::vector<Output> first = {fill(graph, {}, 0, DType::i64), fill(graph, {given.k, columns}, 0)};
   std::vector<Shape> shapes = {{}, {given.k, columns}};
   for (const Shard& shard : shards) {
     const auto scope = graph.scope({.device = shard.device});
     first.push_back(ones_like(shard.square));  // the first centre is any point
     shapes.push_back({shard.x.shape()[0]});
   }
-  const auto more = [&](const std::vector<Output>& v) {
-    return less(v[0], number(graph, given.k));
-  };
+  const auto more = [&](const std::vector<Output>& v) { return v[0] < given.k; };
   const auto choose = [&](const std::vector<Output>& v) {
     std::vector<Output> keys, points;
     for (size_t s = 0; s < shards.size(); ++s) {
@@ -84,8 +78,7 @@ Output first_centres(Graph& graph, const std::vector<Shard>& shards, int64_t col
     std::vector<Output> left, inertia;  // with each candidate as the next centre
     for (size_t s = 0; s < shards.size(); ++s) {
       const auto scope = graph.scope({.device = shards[s].device});
-      const Output nearest =
-          expand_dims(where(equal(v[0], number(graph, 0)), fill(graph, {}, INFINITY), v[2 + s]), 1);
+      const Output nearest = expand_dims(where(v[0] == 0, fill(graph, {}, INFINITY), v[2 + s]), 1);
       const Output with = minimum(relu(distances(shards[s], candidates)), nearest);  // [n, trials]
       left.push_back(with);
       inertia.push_back(reduce_sum(with, {.axes = {0}}));
@@ -93,9 +86,8 @@ Output first_centres(Graph& graph, const std::vector<Shard>& shards, int64_t col
     const Output best = argmin(sum_of(inertia));
     const Output centre = gather(candidates, expand_dims(best, 0));
     const Output here =
-        cast(equal(range(graph, 0, static_cast<double>(given.k), 1, DType::i64), v[0]), DType::f32);
-    std::vector<Output> next = {v[0] + number(graph, 1),
-                                v[1] + matmul(expand_dims(here, 1), centre)};
+        cast(range(graph, 0, static_cast<double>(given.k), 1, DType::i64) == v[0], DType::f32);
+    std::vector<Output> next = {v[0] + 1, v[1] + matmul(expand_dims(here, 1), centre)};
     for (size_t s = 0; s < shards.size(); ++s) {
       const auto scope = graph.scope({.device = shards[s].device});
       next.push_back(squeeze(gather(left[s], expand_dims(best, 0), 1), {1}));
@@ -113,8 +105,7 @@ struct Start {
 Start lloyd(Graph& graph, const std::vector<Shard>& shards, Output centres, double limit,
             const Options& given) {
   const auto goes_on = [&](const std::vector<Output>& v) {
-    return logical_and(less(v[1], number(graph, given.iterations)),
-                       greater(v[2], fill(graph, {}, limit)));
+    return logical_and(less(v[1], given.iterations), greater(v[2], limit));
   };
   const auto assign = [&](const std::vector<Output>& v) {
     std::vector<Output> sums, counts;
@@ -125,12 +116,12 @@ Start lloyd(Graph& graph, const std::vector<Shard>& shards, Output centres, doub
       counts.push_back(cast(bincount(nearest, given.k), DType::f32));
     }
     const Output count = expand_dims(sum_of(counts), 1);
-    const Output moved = where(greater(count, zeros_like(count)),
-                               sum_of(sums) / maximum(count, ones_like(count)), v[0]);
-    return std::vector<Output>{moved, v[1] + number(graph, 1), reduce_sum(square(moved - v[0]))};
+    const Output moved = where(count > 0, sum_of(sums) / maximum(count, 1), v[0]);
+    return std::vector<Output>{moved, v[1] + 1, reduce_sum(square(moved - v[0]))};
   };
-  const auto end = while_loop(
-      goes_on, assign, {centres, number(graph, 0), fill(graph, {}, INFINITY)}, {.name = "lloyd"});
+  const auto end = while_loop(goes_on, assign,
+                              {centres, fill(graph, {}, 0, DType::i64), fill(graph, {}, INFINITY)},
+                              {.name = "lloyd"});
   std::vector<Output> inertia;
   for (const Shard& shard : shards) {
     const auto scope = graph.scope({.device = shard.device});

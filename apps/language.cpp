@@ -130,12 +130,9 @@ void check_all(const Options& given) {
   check(given.network);
   if (given.tokens != "characters" && given.tokens != "bpe")
     throw Error(Errc::invalid_argument, "--tokens is characters or bpe, got ", given.tokens);
-  if (std::min({given.epochs, given.replicas, given.merges, given.sample}) < 1)
-    throw Error(Errc::invalid_argument,
-                "--epochs, --replicas, --merges and --sample want at least 1");
-  if (given.batch < given.replicas || given.batch % given.replicas != 0)
-    throw Error(Errc::invalid_argument, "--batch wants a multiple of the ", given.replicas,
-                " replicas, got ", given.batch);
+  if (std::min({given.epochs, given.merges, given.sample}) < 1)
+    throw Error(Errc::invalid_argument, "--epochs, --merges and --sample want at least 1");
+  check_batch(given.batch, given.replicas);
   if (!(given.learning_rate > 0) || !(given.clip > 0) || !(given.temperature > 0))
     throw Error(Errc::invalid_argument,
                 "--learning-rate, --clip and --temperature want a number above 0");

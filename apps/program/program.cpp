@@ -40,6 +40,14 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
   flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
 }
 
+void check_batch(int64_t batch, int64_t replicas) {
+  if (replicas < 1)
+    throw Error(Errc::invalid_argument, "--replicas wants at least 1, got ", replicas);
+  if (batch < replicas || batch % replicas != 0)
+    throw Error(Errc::invalid_argument, "--batch wants a multiple of the ", replicas,
+                " replicas, got ", batch);
+}
+
 int run_program(ProgramOptions& options, const std::string& summary, int argc, char** argv,
                 const std::function<void(Flags&)>& add, const std::function<int()>& run) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a line is seen when it is said, in a pipe, too

@@ -44,6 +44,10 @@ struct FlagTexts {
 };
 void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts);
 
+// For --batch, of all replicas, and --replicas. Throws: Error(invalid_argument) for less than one
+// replica, and for a batch that they cannot share equally.
+void check_batch(int64_t batch, int64_t replicas);
+
 // Reads the command line into `options`, runs, and returns the exit code. Each exception becomes a
 // line on standard error and an exit code.
 int run_program(ProgramOptions& options, const std::string& summary, int argc, char** argv,

@@ -67,6 +67,7 @@ images=("$build/images" --out "$out/refused")
 expect 64 '--data is missing' "${images[@]}"
 expect 64 '--network is resnet or inception' "${images[@]}" --data "$out/data" --network vgg
 expect 64 '--batch wants a multiple of the 3 replicas' "${images[@]}" --data "$out/data" --replicas 3
+expect 64 '--replicas wants at least 1, got 0' "${images[@]}" --data "$out/data" --replicas 0
 expect 74 'has no train, train.tar or train.tar.gz' "${images[@]}" --data "$out"
 mkdir -p "$out/empty/train" "$out/empty/test"
 expect 65 'empty/train has no pictures; wanted are files CLASS/NAME' "${images[@]}" --data "$out/empty"
