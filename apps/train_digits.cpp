@@ -5,6 +5,7 @@
 // `actor-node up`) the towers run on the workers and parameters live on the ps tasks; without one,
 // everything runs in this process, with the same bits in the synchronous half.
 #include <signal.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -15,7 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
+#include "apps/program/tables.hpp"
 #include "apps/train_digits/network.hpp"
 #include "apps/train_digits/report.hpp"
 
@@ -24,11 +27,11 @@ using namespace troupe;
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr int64_t kValidations = 12, kCheckpoints = 10;  // in one training
+constexpr int64_t kValidations = 12;  // in one training
 
 struct Options : ProgramOptions {
-  std::optional<std::string> kill, trace;
-  std::string digits = "data/digits.csv.gz", compute = "f32";
+  std::optional<std::string> digits, kill, trace;
+  std::string compute = "f32";
   std::optional<int64_t> steps, channels, hidden;
   std::optional<double> dropout, learning_rate;
   int64_t validation = 0;
@@ -36,7 +39,7 @@ struct Options : ProgramOptions {
 };
 
 void add_options(Flags& flags, Options& to) {
-  flags.add("digits", &to.digits, "the digits, CSV, plain or .gz");
+  flags.add("digits", &to.digits, "the digits, CSV, plain or .gz (default: those that ship)");
   flags.add("steps", &to.steps, "steps per tower and rule");
   flags.add("channels", &to.channels, "of the first convolution; the second has twice");
   flags.add("hidden", &to.hidden, "units of the hidden layer");
@@ -62,13 +65,15 @@ void kill_node(const std::string& job) {
   pid_t pid = 0;
   std::ifstream(std::filesystem::path(directory) / (job + "-0.pid")) >> pid;
   if (pid <= 1) throw Error(Errc::io, "no pid file for /job:", job, "/task:0 in ", directory);
-  std::printf("demo: kill -9 %d, which is /job:%s/task:0\n", pid, job.c_str());
+  std::printf("%sdemo: kill -9 %d, which is /job:%s/task:0\n", isatty(1) ? "\n" : "", pid,
+              job.c_str());
   ::kill(pid, SIGKILL);
 }
 
 Setting setting_of(const Options& given) {
   Setting s = given.data ? mnist_setting(*given.data, given.validation)
-                         : digits_setting(given.digits, given.validation);
+                         : digits_setting(given.digits ? *given.digits : shipped_digits("--digits"),
+                                          given.validation);
   s.steps = given.steps.value_or(s.steps);
   s.channels = given.channels.value_or(s.channels);
   s.hidden = given.hidden.value_or(s.hidden);
@@ -92,54 +97,6 @@ Setting setting_of(const Options& given) {
   return s;
 }
 
-struct Outcome {
-  TrainResult result;
-  std::optional<double> validation;  // accuracies, percent
-  double test = 0;
-  std::string trace;  // of a training step
-};
-
-// `kill`: a job whose process is killed half way; empty: none.
-Outcome train_and_test(Session& session, const Network& net, const Setting& s, TrainOptions what,
-                       const std::string& kill) {
-  const std::string label = to_string(what.rule);
-  ProgressLine line(label);
-  std::optional<RunningAccuracy> validation;
-  if (s.validation.size() > 0) validation.emplace(session, net, s.validation);
-  StepTrace trace(session, what.steps / 4);
-  bool killed = kill.empty();
-  int64_t validate_at = 0;
-  const auto begin = std::chrono::steady_clock::now();
-  what.on_progress = [&](const TrainProgress& p) {
-    if (validation && p.step >= validate_at) {
-      validation->ask();
-      validate_at = p.step + std::max<int64_t>(1, p.steps / kValidations);
-    }
-    line.show(p, validation ? validation->shown() : "");
-    trace.look(p);
-    if (!killed && p.step > p.steps / 2) {
-      killed = true;
-      line.end();
-      kill_node(kill);
-    }
-  };
-  what.on_event = [&](const TrainEvent& e) {
-    line.end();
-    std::printf("%s [%.1f s] %s\n", label.c_str(),
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                e.text.c_str());
-  };
-  Outcome out;
-  out.result = train(session, net.towers, what);
-  line.end();
-  out.trace = trace.end();
-  after_training(session, what, [&] {
-    if (validation) out.validation = accuracy_percent(session, net, s.validation);
-    out.test = accuracy_percent(session, net, s.test);
-  });
-  return out;
-}
-
 TrainOptions train_options(const Setting& s, Aggregation rule) {
   TrainOptions out;
   out.rule = rule;
@@ -149,24 +106,39 @@ TrainOptions train_options(const Setting& s, Aggregation rule) {
   return out;
 }
 
-void print_results(const std::vector<std::pair<Aggregation, Outcome>>& results) {
-  const bool validated = results[0].second.validation.has_value();
-  std::printf("\n%-6s %10s %10s %s%12s  %s\n", "rule", "steps", "seconds",
-              validated ? "  validation " : "", "test", "weights");
-  for (const auto& [rule, o] : results) {
-    char validation[16] = "";
-    if (o.validation) std::snprintf(validation, sizeof validation, "%10.2f %% ", *o.validation);
-    std::printf("%-6s %10lld %10.1f %s%10.2f %%  sha256 %s%s\n", to_string(rule),
-                static_cast<long long>(o.result.steps), o.result.seconds, validation, o.test,
-                o.result.weights_sha256.c_str(), o.result.recoveries ? "  (shards recovered)" : "");
-  }
-  for (const auto& [rule, o] : results)
-    std::printf("newest checkpoint of %s: %s\n", to_string(rule),
-                o.result.checkpoint.empty() ? "none" : o.result.checkpoint.c_str());
+// `what` is told where its checkpoints are.
+Outcome train_and_test(Session& session, const Network& net, const Setting& s, TrainOptions& what,
+                       const Options& given, const OutFolder& out, Plot& curve) {
+  std::optional<RunningAccuracy> validation;
+  if (s.validation.size() > 0) validation.emplace(session, net, s.validation);
+  StepTrace trace(session, what.steps / 4);
+  bool killed = !given.kill;
+  int64_t validate_at = 0;
+  what.on_progress = [&](const TrainProgress& p) {
+    if (validation && p.step >= validate_at) {
+      validation->ask();
+      validate_at = p.step + std::max<int64_t>(1, p.steps / kValidations);
+    }
+    if (p.step > 0) curve.add(to_string(what.rule), static_cast<double>(p.step), p.loss);
+    trace.look(p);
+    if (!killed && p.step > p.steps / 2) {
+      killed = true;
+      kill_node(*given.kill);
+    }
+  };
+  Outcome outcome;
+  outcome.result = train_in_sight(session, net.towers, what, given, out, to_string(what.rule),
+                                  [&] { return validation ? validation->shown() : ""; });
+  outcome.trace = trace.end();
+  after_training(session, what, [&] {
+    if (validation) outcome.validation = accuracy_percent(session, net, s.validation);
+    outcome.test = accuracy_percent(session, net, s.test);
+  });
+  return outcome;
 }
 
 // Says whether the accuracy on the test images is high enough; true if it is.
-bool judge(const std::vector<std::pair<Aggregation, Outcome>>& results, double wanted) {
+bool judge(const Outcomes& results, double wanted) {
   if (wanted <= 0) return true;
   bool good = true;
   for (const auto& [rule, o] : results)
@@ -197,10 +169,9 @@ bool verify(const Setting& s, const Batches& batches, const ProcessOptions& proc
 int run(const Options& given) {
   const Setting s = setting_of(given);
   const Cluster cluster = given.where();
-  const std::string kill = given.kill.value_or("");
-  if (!kill.empty() && kill != "worker" && kill != "ps")
-    throw Error(Errc::invalid_argument, "--kill wants worker or ps, got \"", kill, "\"");
-  if (!kill.empty() && !std::getenv("TROUPE_RUN_DIR"))
+  if (given.kill && given.kill != "worker" && given.kill != "ps")
+    throw Error(Errc::invalid_argument, "--kill wants worker or ps, got \"", *given.kill, "\"");
+  if (given.kill && !std::getenv("TROUPE_RUN_DIR"))
     throw Error(Errc::invalid_argument, "--kill works only under actor-node up");
   if (given.verify && cluster.addresses.empty())
     throw Error(
@@ -220,18 +191,16 @@ int run(const Options& given) {
       static_cast<long long>(s.validation.size()), static_cast<long long>(s.test.size()), kTowers,
       static_cast<long long>(s.batch), static_cast<long long>(s.steps));
 
-  std::vector<std::pair<Aggregation, Outcome>> results;
+  Outcomes results;
+  Plot curve{"Handwritten digits, by rule", "step", "loss"};
+  if (given.resume) curve.add_csv(out / "curve.csv", INFINITY);
   std::string trace, picture;
   const std::filesystem::path trace_file =
       given.trace ? std::filesystem::path(*given.trace) : out / "trace.json";
   for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
     Session session = cluster.open(graph, process);
     TrainOptions what = train_options(s, rule);
-    what.checkpoint_dir = (out / (std::string("checkpoint-") + to_string(rule))).string();
-    what.checkpoint_every = std::max<int64_t>(1, s.steps / kCheckpoints);
-    what.resume = given.resume;
-    if (!what.resume) std::filesystem::remove_all(what.checkpoint_dir);
-    results.emplace_back(rule, train_and_test(session, net, s, what, kill));
+    results.emplace_back(rule, train_and_test(session, net, s, what, given, out, curve));
     if (rule != Aggregation::sync) continue;
     std::vector<Callable> steps;
     Callable whole;
@@ -252,11 +221,13 @@ int run(const Options& given) {
     print_tables(session, whole, steps);
   }
   print_results(results);
-  std::printf("trace (for chrome://tracing or ui.perfetto.dev): %s\nplaced graph (Graphviz): %s\n",
-              trace.c_str(), picture.c_str());
+  std::printf(
+      "trace (for chrome://tracing or ui.perfetto.dev): %s\nplaced graph (Graphviz): %s\n"
+      "curve: %s\n",
+      trace.c_str(), picture.c_str(), write_plot(out, "curve", curve, say).c_str());
 
   bool good = true;
-  if (!kill.empty() || given.verify)
+  if (given.kill || given.verify)
     good = verify(s, batches, process, results[0].second.result.weights_sha256);
   return judge(results, s.wanted_accuracy) && good ? 0 : 1;
 }

@@ -84,7 +84,7 @@ void say_result(const TrainResult& result, const std::string& label) {
 
 TrainResult train_in_sight(Session& session, const std::vector<Tower>& towers, TrainOptions& given,
                            const ProgramOptions& options, const OutFolder& out,
-                           const std::string& label) {
+                           const std::string& label, const std::function<std::string()>& more) {
   ProgressLine line(label);
   given.checkpoint_dir = (out / ("checkpoint-" + label)).string();
   TrainOptions what = given;
@@ -92,8 +92,8 @@ TrainResult train_in_sight(Session& session, const std::vector<Tower>& towers, T
     what.checkpoint_every = std::max<int64_t>(1, what.steps / kCheckpoints);
   what.data_seed = static_cast<uint64_t>(options.seed);
   set_in_sight(what, line, options, label);
-  what.on_progress = [&line, also = what.on_progress](const TrainProgress& p) {
-    line.show(p);
+  what.on_progress = [&line, &more, also = what.on_progress](const TrainProgress& p) {
+    line.show(p, more ? more() : "");
     if (also) also(p);
   };
   if (what.on_pause)

@@ -55,12 +55,13 @@ int run_program(ProgramOptions& options, const std::string& summary, int argc, c
 
 // train() with a progress line, with events as lines, and with checkpoints in --out: about ten, or
 // those of `what.checkpoint_every`. Without --resume old checkpoints are removed.
-// `what.on_progress` is called, too. `what.checkpoint_dir` becomes their folder, for
-// after_training().
+// `what.on_progress` is called, too, and `more` adds words to the line of progress.
+// `what.checkpoint_dir` becomes their folder, for after_training().
 troupe::TrainResult train_in_sight(troupe::Session& session,
                                    const std::vector<troupe::Tower>& towers,
                                    troupe::TrainOptions& what, const ProgramOptions& options,
-                                   const OutFolder& out, const std::string& label);
+                                   const OutFolder& out, const std::string& label,
+                                   const std::function<std::string()>& more = {});
 
 // fit() in the same way, with a checkpoint for each epoch in `what.train.checkpoint_dir`, which the
 // program gives, and after each epoch a line with its loss, scores and seconds.

@@ -17,16 +17,6 @@ Dataset flat(const Dataset& data) {
   return {data.features.reshaped({n, n ? data.features.size() / n : 0}), data.labels};
 }
 
-// The file in data/ of the current folder, or of the tree whose build folder has this program.
-std::string digits_file() {
-  const std::filesystem::path file = std::filesystem::path("data") / "digits.csv.gz";
-  if (std::filesystem::exists(file)) return file.string();
-  std::error_code none;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", none);
-  const std::filesystem::path other = self.parent_path().parent_path() / file;
-  return none || !std::filesystem::exists(other) ? file.string() : other.string();
-}
-
 Tensor copy_rows(const Tensor& x, const std::vector<int64_t>& rows) {
   Shape shape = x.shape();
   shape.set(0, static_cast<int64_t>(rows.size()));
@@ -44,9 +34,20 @@ Dataset copy_rows(const Dataset& data, const std::vector<int64_t>& rows) {
 
 }  // namespace
 
+std::string shipped_digits(const char* flag) {
+  const std::filesystem::path file = std::filesystem::path("data") / "digits.csv.gz";
+  if (std::filesystem::exists(file)) return file.string();
+  std::error_code none;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", none);
+  const std::filesystem::path other = self.parent_path().parent_path() / file;
+  if (std::filesystem::exists(other, none)) return other.string();
+  throw Error(Errc::io, "there is no ", file.string(), " in the current folder, and no ",
+              other.string(), "; name a file with ", flag);
+}
+
 Table load_table(const std::optional<std::string>& data, DType labels) {
   Table out;
-  const std::string file = data ? *data : digits_file();
+  const std::string file = data ? *data : shipped_digits();
   if (std::filesystem::is_directory(file)) {
     const TrainTest mnist = load_mnist(file);
     out.name = "MNIST";

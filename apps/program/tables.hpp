@@ -16,10 +16,14 @@ struct Table {
   int64_t classes = 0;          // 0: labels are f32
 };
 
+// The path of data/digits.csv.gz in the current folder, or in the folder above that of the program,
+// as of a build folder. Throws: Error(io) that says where it looked, and which flag names others.
+std::string shipped_digits(const char* flag = "--data");
+
 // `data`: a CSV file, plain or .gz, as read_csv() reads it; a folder with MNIST's four IDX files;
-// or none: the digits that ship with Troupe, from data/ in the current folder or in the tree that
-// the program was built in. `labels`: i64 for classes, f32 for numbers. Throws: Error(io) and
-// Error(bad_data) naming the file; Error(bad_data) for less than ten records, or one class alone.
+// or none: the digits that ship with Troupe. `labels`: i64 for classes, f32 for numbers. Throws:
+// Error(io) and Error(bad_data) naming the file; Error(bad_data) for less than ten records, or one
+// class alone.
 Table load_table(const std::optional<std::string>& data, troupe::DType labels = troupe::DType::i64);
 
 // Subtracts the mean of each column and divides by its standard deviation; a constant column

@@ -118,6 +118,22 @@ constexpr int64_t kAtOnce = 1000;  // images; bounds the memory of the layers
 
 }  // namespace
 
+void print_results(const Outcomes& results) {
+  const bool validated = results[0].second.validation.has_value();
+  std::printf("\n%-6s %10s %10s %s%12s  %s\n", "rule", "steps", "seconds",
+              validated ? "  validation " : "", "test", "weights");
+  for (const auto& [rule, o] : results) {
+    char validation[16] = "";
+    if (o.validation) std::snprintf(validation, sizeof validation, "%10.2f %% ", *o.validation);
+    std::printf("%-6s %10lld %10.1f %s%10.2f %%  sha256 %s%s\n", to_string(rule),
+                static_cast<long long>(o.result.steps), o.result.seconds, validation, o.test,
+                o.result.weights_sha256.c_str(), o.result.recoveries ? "  (shards recovered)" : "");
+  }
+  for (const auto& [rule, o] : results)
+    std::printf("newest checkpoint of %s: %s\n", to_string(rule),
+                o.result.checkpoint.empty() ? "none" : o.result.checkpoint.c_str());
+}
+
 double accuracy_percent(Session& session, const Network& net, const Dataset& images) {
   Callable classify = session.prepare({net.classes}, {net.images});
   const int64_t n = images.size();

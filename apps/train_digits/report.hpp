@@ -4,9 +4,22 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/train_digits/network.hpp"
+
+struct Outcome {
+  troupe::TrainResult result;
+  std::optional<double> validation;  // accuracies, percent
+  double test = 0;
+  std::string trace;  // of a training step
+};
+
+using Outcomes = std::vector<std::pair<troupe::Aggregation, Outcome>>;
+
+// A table of them, and where their checkpoints are.
+void print_results(const Outcomes& results);
 
 // Percent of the images that get their label.
 double accuracy_percent(troupe::Session& session, const Network& net,
