@@ -106,7 +106,7 @@ TrainOptions train_options(const Setting& s, Aggregation rule) {
   return out;
 }
 
-// `what` is told where its checkpoints are.
+// Writes into `what` where its checkpoints are.
 Outcome train_and_test(Session& session, const Network& net, const Setting& s, TrainOptions& what,
                        const Options& given, const OutFolder& out, Plot& curve) {
   std::optional<RunningAccuracy> validation;
