@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs BUILD into an empty folder, then builds and runs against it, as an outside user would:
-# the service of this folder, and the programs of README.md, docs/service.md and
-# docs/adding_an_op.md as written there.
+# the service of this folder, the programs of README.md, docs/service.md, docs/examples.md and
+# docs/adding_an_op.md as written there, and the installed examples.
 set -euo pipefail
 
 if (($# != 1)); then
@@ -12,6 +12,7 @@ build=$(readlink -f -- "$1")
 here=$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")
 readme=$here/../../README.md
 guide=$here/../../docs/service.md
+small=$here/../../docs/examples.md
 page=$here/../../docs/adding_an_op.md
 scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
@@ -68,6 +69,15 @@ awk '/^accuracy on new records: / { good = $NF > 0.9 } END { exit !good }' "$scr
 program moves "$guide" "Weights that move"
 # shellcheck disable=SC2016  # quotes of the page, not of the shell
 promised moves "$(sed -n 's/^It ends with `\(.*\)`\.$/\1/p' "$guide")"
+
+# shellcheck disable=SC2016  # quotes of the page, not of the shell
+for name in layer:'A layer' expression:'An expression' halves:'A product on two workers'; do
+  program "${name%%:*}" "$small" "${name#*:}"
+  promised "${name%%:*}" "$(awk -v headline="## ${name#*:}" '/^## / { inside = $0 == headline } inside && /^It prints/' "$small" |
+    sed -n 's/^[^`]*`\([^`]*\)`.*/\1/p')"
+done
+"$scratch/prefix/bin/actor-node" up --ps 1 --workers 2 "$scratch/halves/build/halves" | tee "$scratch/halves.log"
+promised halves 'to the bit: by rows equal, by columns equal'
 
 program cube "$page" "An op of your own, in a service"
 # shellcheck disable=SC2016  # quotes of the page, not of the shell
