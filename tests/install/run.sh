@@ -95,9 +95,39 @@ cmake --build "$scratch/plugin-build"
 grep -q '^Half  *x  *y ' "$scratch/plugin.log" || { say 'troupe ops does not list the op of the plugin'; exit 1; }
 "$scratch/prefix/bin/actor-node" up --ps 0 --workers 1 --plugin "$scratch/plugin-build/half.so" bash -c '[[ $TROUPE_PLUGINS == */half.so ]]'
 
+say 'building and running the installed examples, as their README.md says'
+examples=$scratch/elsewhere/examples
+mkdir "$scratch/elsewhere"
+# ccache finds what it compiled for another scratch folder.
+if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR=$scratch CCACHE_NOHASHDIR=1; fi
+commands=$(awk '$0 == "```" { on = !on; next } on' "$scratch/prefix/share/troupe/examples/README.md" | sed "s|\\bPREFIX\\b|$scratch/prefix|g")
+(cd -- "$scratch/elsewhere" && bash -ec "$commands") | tee "$scratch/example.log"
+[[ $(grep -c 'points above training anew$' "$scratch/example.log") == 2 ]] || { say 'transfer should have run twice'; exit 1; }
+programs=$(sed -n 's/^set(programs \(.*\))$/\1/p' "$examples/CMakeLists.txt")
+[[ -n $programs ]] || { say 'the examples are no programs'; exit 1; }
+for name in ${programs//;/ }; do
+  [[ $("$examples/build/$name" --help) == *--data* ]] || { say "$name --help does not say what --data is"; exit 1; }
+done
+ran() {  # TEXT COMMAND...: the command, in an empty folder, prints the text
+  local text=$1
+  shift
+  (cd -- "$scratch/elsewhere" && "$@") >"$scratch/example.log" 2>&1 && grep -q -- "$text" "$scratch/example.log" && return
+  cat -- "$scratch/example.log"
+  say "it should have printed \"$text\": $*"
+  return 1
+}
+up=("$scratch/prefix/bin/actor-node" up --ps 1 --workers 2)
+ran '^best: start' "$examples/build/kmeans" --starts 2
+ran '^test: .*accuracy' "${up[@]}" --plugin "$examples/build/forest_ops.so" "$examples/build/forest" --trees 10
+mkdir "$scratch/elsewhere/bin"
+cp -- "$examples/build/kmeans" "$scratch/elsewhere/bin"
+(cd / && "$scratch/elsewhere/bin/kmeans" --out "$scratch/elsewhere/out/none") 2>&1 | tee "$scratch/example.log" || true
+grep -q 'no data/digits.csv.gz in the current folder.*; name a file with --data' "$scratch/example.log" ||
+  { say 'a program without data does not say where it looked'; exit 1; }
+
 # No installed file may refer to the tree or contain our flags.
 if grep -rlE --include='*.cmake' -e '-Werror' -e "$(readlink -f -- "$here/../..")" "$scratch/prefix"; then
   say "the installed package configuration names the source tree or our flags"
   exit 1
 fi
-say "installed, found, built and run, with README.md's program of $lines lines and an op of its own"
+say "installed, found, built and run, with README.md's program of $lines lines, an op of its own, and the examples"
