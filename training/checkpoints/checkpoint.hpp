@@ -29,8 +29,8 @@
 namespace troupe {
 
 // The format of a manifest that is written, and the oldest that is read. Format 1 held only the
-// kind of each optimizer, format 2 not the dtype of products.
-inline constexpr int kCheckpointFormat = 3, kCheckpointFormatOldest = 1;
+// kind of each optimizer, format 2 not the dtype of products, format 3 no sources.
+inline constexpr int kCheckpointFormat = 4, kCheckpointFormatOldest = 1;
 
 struct CheckpointFile {
   std::string name;  // in the checkpoint's directory
@@ -48,6 +48,8 @@ struct Manifest {
   uint64_t data_seed = 0;  // of the loader; its position is a function of seed, replica and step
   std::string graph_fingerprint;  // of the trained graph; empty: not known
   std::string compute;            // in which dtype its products were, "bf16"; empty: not known
+  // That its replicas read, as training/loop/sources.hpp writes them; {}: none, or not known.
+  std::vector<std::string> sources;
   std::vector<ParameterSpec>
       parameters;                     // by name; whether and how each is trained is not compared
   std::vector<CheckpointFile> files;  // by shard

@@ -107,7 +107,9 @@ std::string to_text(const Manifest& m) {
         << ", \"step\": " << m.next_steps[i].second << "}";
   out << "],\n  \"data_seed\": " << m.data_seed
       << ",\n  \"graph\": " << json_quote(m.graph_fingerprint)
-      << ",\n  \"compute\": " << json_quote(m.compute) << ",\n  \"parameters\": [";
+      << ",\n  \"compute\": " << json_quote(m.compute) << ",\n  \"sources\": [";
+  for (size_t i = 0; i < m.sources.size(); ++i) out << (i ? ", " : "") << json_quote(m.sources[i]);
+  out << "],\n  \"parameters\": [";
   for (size_t i = 0; i < m.parameters.size(); ++i) {
     const ParameterSpec& p = m.parameters[i];
     out << (i ? "," : "") << "\n    {\"name\": " << json_quote(p.name) << ", \"dtype\": \""
@@ -134,7 +136,7 @@ Manifest manifest_from_text(const std::string& text, const std::string& file) {
                 ", this program reads ", kCheckpointFormatOldest, " to ", kCheckpointFormat,
                 "; read it with the program that wrote it");
   top.only({"format", "version", "generation", "step", "epoch", "rule", "next_steps", "data_seed",
-            "graph", "compute", "parameters", "files", "sha256"});
+            "graph", "compute", "sources", "parameters", "files", "sha256"});
   Manifest m;
   m.generation = top.i64("generation", 1);
   m.step = top.i64("step", 0);
@@ -150,6 +152,8 @@ Manifest manifest_from_text(const std::string& text, const std::string& file) {
   m.data_seed = top.u64("data_seed");
   m.graph_fingerprint = top.string("graph");
   if (version >= 3) m.compute = top.string("compute");
+  if (version >= 4)
+    for (const JsonReader& r : top.array("sources")) m.sources.push_back(r.as_string());
   std::set<std::string> names;
   for (const JsonReader& r : top.array("parameters")) {
     m.parameters.push_back(parameter_of(r));

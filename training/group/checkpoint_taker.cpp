@@ -46,6 +46,7 @@ void CheckpointTaker::take(CheckpointRequest request, std::vector<ParameterSpec>
   attempt->manifest.rule = request.rule;
   attempt->manifest.data_seed = request.data_seed;
   attempt->manifest.compute = request.compute;
+  attempt->manifest.sources = request.sources;
   attempt->manifest.parameters = std::move(parameters);
   for (int32_t replica : request.replicas)
     attempt->manifest.next_steps.emplace_back(replica, request.step);

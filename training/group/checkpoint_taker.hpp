@@ -26,7 +26,8 @@ struct CheckpointRequest {
   int64_t step = 0;
   int keep = 3;
   uint64_t data_seed = 0;
-  std::string compute;  // as in a manifest
+  std::string compute;               // as in a manifest
+  std::vector<std::string> sources;  // the same
   Aggregation rule = Aggregation::sync;
   std::vector<int32_t> replicas;
 };

@@ -17,6 +17,7 @@
 #include "training/checkpoints/digest.hpp"
 #include "actors/async/patience.hpp"
 #include "training/loop/progress_meter.hpp"
+#include "training/loop/sources.hpp"
 #include "training/loop/train_driver.hpp"
 #include "troupe/op.hpp"
 
@@ -258,6 +259,10 @@ std::optional<Manifest> Trainer::begin_with(CheckpointRequest& checkpoints) {
     tell(TrainEvent::warning,
          detail::concat("training continues in ", checkpoints.compute,
                         "; the checkpoint was written in ", manifest->compute));
+  if (const std::string change =
+          manifest ? source_change(manifest->sources, checkpoints.sources) : "";
+      !change.empty())
+    tell(TrainEvent::warning, change);
   if (manifest && options_.steps > 0 && manifest->step > options_.steps)
     throw Error(
         Errc::invalid_argument, "the checkpoint in ", folder_->path(), " is of step ",
@@ -292,6 +297,7 @@ TrainResult Trainer::run() {
   checkpoints.data_seed = options_.data_seed;
   checkpoints.rule = options_.rule;
   checkpoints.compute = compute_of(towers_);
+  for (const auto& [replica, prepared] : towers_) add_sources(*prepared.tower, checkpoints.sources);
   for (const auto& [replica, prepared] : towers_)
     checkpoints.replicas.push_back(static_cast<int32_t>(replica));
   if (folder_) checkpoints.directory = folder_->path();

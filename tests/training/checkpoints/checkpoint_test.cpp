@@ -348,15 +348,15 @@ TEST_CASE("a manifest of a later format says so instead of being passed over") {
   SimDisk disk;
   const Manifest m = save(disk, 1, 5);
   std::string text = to_text(m);
-  const size_t at = text.find("\"version\": 3");
-  text.replace(at, 12, "\"version\": 4");
+  const size_t at = text.find("\"version\": 4");
+  text.replace(at, 12, "\"version\": 5");
   const size_t tail = text.rfind(",\n  \"sha256\"");
   Sha256 sha;
   sha.add(text.substr(0, tail));
   text = text.substr(0, tail) + ",\n  \"sha256\": \"" + sha.hex() + "\"\n}\n";
   disk.bytes(kDir + "/" + manifest_name(1, 5)) = text;
   CHECK_THROWS_WITH_AS(newest(disk),
-                       doctest::Contains("has format version 4, this program reads 1 to 3"), Error);
+                       doctest::Contains("has format version 5, this program reads 1 to 4"), Error);
 }
 
 // ---- full disks and crashes ----

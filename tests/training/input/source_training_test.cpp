@@ -131,6 +131,34 @@ TEST_CASE("a training whose data ends takes its last checkpoint, and ends at onc
   CHECK(again.steps == 24);
 }
 
+TEST_CASE("a training that is resumed with another source says so, and where they differ") {
+  const Files files;
+  Folder folder("source-other");
+  std::vector<std::string> warnings;
+  TrainOptions options;
+  options.checkpoint_dir = folder.path();
+  options.steps = 4;
+  options.on_event = [&](const TrainEvent& e) {
+    if (e.kind == TrainEvent::warning) warnings.push_back(e.text);
+  };
+  trained(files.batches(), 2, options);
+  options.resume = true;
+  options.steps = 6;
+  trained(files.batches().repeat(9).prefetch(2), 2, options);
+  CHECK(warnings.empty());
+  options.steps = 8;
+  trained(files.source().shuffle(kRecords, 6).batch(4), 2, options);
+  REQUIRE(warnings.size() == 1);
+  has(warnings[0], "another source, ...");
+  has(warnings[0], "\"seed\":5");
+  has(warnings[0], "\"seed\":6");
+  options.steps = 10;
+  trained(files.source().shuffle(kRecords, 6).batch(4), 1, options);
+  REQUIRE(warnings.size() == 2);
+  has(warnings[1], "2 replicas: {");
+  has(warnings[1], "1 replica: {");
+}
+
 TEST_CASE("a training without a number of steps wants data that end") {
   Fit fit;
   Session session = Session::local(fit.graph);
