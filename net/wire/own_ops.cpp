@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <iterator>
 #include <map>
-#include <vector>
 #include <sstream>
+#include <vector>
+
+#include "troupe/source.hpp"
 
 namespace troupe {
 namespace {
@@ -61,15 +63,19 @@ std::string said(const std::vector<std::string>& names) {
 }  // namespace
 
 std::string own_ops(const Registry& registry) {
-  std::string out;
+  std::map<std::string, uint64_t> own;  // hashes, by name
   for (const Op* op : registry.all()) {
     const Op* built_in = op->built_in && op->built_in->name == op->name ? op->built_in : nullptr;
     if (op == built_in) continue;
     const uint64_t hash = hash_of(*op);
-    if (built_in && hash_of(*built_in) == hash) continue;
+    if (!built_in || hash_of(*built_in) != hash) own[op->name] = hash;
+  }
+  for (const SourceFunction* function : registry.functions()) own[function->name + "()"] = 0;
+  std::string out;
+  for (const auto& [name, hash] : own) {
     char hex[16];
     std::snprintf(hex, sizeof hex, "%08x", static_cast<unsigned>(hash ^ (hash >> 32)));
-    const std::string word = (out.empty() ? "" : " ") + op->name + ":" + hex;
+    const std::string word = (out.empty() ? "" : " ") + name + ":" + hex;
     if (out.size() + word.size() + 2 > kOwnOpsMax) return out + (out.empty() ? "+" : " +");
     out += word;
   }

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "net/link/greetings.hpp"
+#include "troupe/custom_op.hpp"
 
 namespace troupe {
 namespace {
@@ -36,6 +37,16 @@ TEST_CASE("the side that has an op is named, with the op") {
   const auto more =
       with({{.name = "A"}, {.name = "B"}, {.name = "C"}, {.name = "D"}, {.name = "E"}});
   CHECK(difference_of(*more, *builtin_ops()) == "only /job:ps/task:0 has A, B, C and 2 more");
+}
+
+TEST_CASE("the side that has a source function is named, with the function") {
+  const SourceFunction scene = {"scene",
+                                [](const Fields&, const SourceArgs&) { return SourceStep{}; }};
+  const auto some = ops_with({{.name = "Twice", .inputs = {"x"}}}, {scene});
+  CHECK(difference_of(*some, *some) == "");
+  CHECK(difference_of(*some, *builtin_ops()) == "only /job:ps/task:0 has Twice, scene()");
+  const auto twice = with({{.name = "Twice", .inputs = {"x"}}});
+  CHECK(difference_of(*twice, *some) == "only /job:worker/task:1 has scene()");
 }
 
 TEST_CASE("an op that takes the place of a built-in one counts") {
