@@ -13,6 +13,7 @@
 #include "apps/captions/digits.hpp"
 #include "apps/captions/network.hpp"
 #include "apps/captions/scenes.hpp"
+#include "apps/captions/sentences.hpp"
 #include "apps/captions/training.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"

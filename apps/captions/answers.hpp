@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "apps/captions/scenes.hpp"
+#include "apps/captions/sentences.hpp"
 #include "troupe/metrics.hpp"
 
 // Said and right sentences are i64 [n, kWordsMax], up to their stops.

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "apps/captions/scenes.hpp"
+#include "apps/captions/sentences.hpp"
 #include "apps/program/tables.hpp"
 
 using namespace troupe;

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "apps/captions/scenes.hpp"
+#include "apps/captions/sentences.hpp"
 #include "troupe/ops.hpp"
 
 using namespace troupe;

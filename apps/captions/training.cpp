@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "apps/captions/scenes.hpp"
+#include "apps/captions/sentences.hpp"
 #include "troupe/custom_op.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"
