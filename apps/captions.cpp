@@ -31,9 +31,11 @@ void check(const Options& given) {
   if (given.batch < given.replicas || given.batch % given.replicas != 0)
     throw Error(Errc::invalid_argument, "--batch wants a multiple of the ", given.replicas,
                 " replicas, got ", given.batch);
-  if (given.pretrain < 0 || given.decay_every < 0 || given.scenes.held_out < 2)
+  if (std::min({given.pretrain, given.decay_every, given.scenes.canvas, given.scenes.passes}) < 0 ||
+      given.scenes.held_out < 2)
     throw Error(Errc::invalid_argument,
-                "--pretrain and --decay-every want 0 or more, --held-out 2 or more");
+                "--pretrain, --decay-every, --canvas and --passes want 0 or more, --held-out 2 or "
+                "more");
   if (given.freeze && !given.encoder && given.pretrain == 0)
     throw Error(Errc::invalid_argument,
                 "--freeze wants an encoder that has learnt: --encoder, or --pretrain above 0");

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "apps/captions/sentences.hpp"
 #include "apps/program/tables.hpp"
@@ -23,7 +25,8 @@ constexpr int64_t kTestEvery = 5;  // of a table; a folder has test digits of it
 // Sources of single pictures, and how large they are.
 struct Digits {
   Source train, test;
-  std::string name, train_name, test_name;
+  std::vector<std::pair<Source, std::string>> files;  // whole ones, with the names of their labels
+  std::string name;
   int64_t side = 0, canvas = 0;  // of a picture; of a scene that has place for four
   int64_t greatest = 1;
 };
@@ -47,41 +50,50 @@ Digits find_digits(const std::optional<std::string>& data) {
     const auto train = part("train"), test = part("t10k");
     return {.train = Source::idx(train.first, train.second),
             .test = Source::idx(test.first, test.second),
+            .files = {{Source::idx(train.first, train.second), train.second},
+                      {Source::idx(test.first, test.second), test.second}},
             .name = path,
-            .train_name = train.second,
-            .test_name = test.second,
             .greatest = 255};
   }
   const std::string label = Source::of("csv", {{"path", path}}).records().fields().back().name;
   const Source all = Source::of("csv", {{"path", path}, {"stack", true}, {"label", label}});
   return {.train = all.but_every(kTestEvery),
           .test = all.every(kTestEvery),
-          .name = path,
-          .train_name = path,
-          .test_name = path};
+          .files = {{all, path}},
+          .name = path};
 }
 
-// How many pictures there are of each digit.
+int64_t label_of(const Record& record) {
+  int64_t out = -1;
+  with_type(record[1].dtype(),
+            [&]<class T>(T) { out = static_cast<int64_t>(record[1].item<T>()); });
+  return out;
+}
+
+void check_labels(const Source& file, const std::string& name, const Registry& functions) {
+  Source::Records records = file.records(0, functions);
+  if (const TensorType& type = records.fields()[1].type; type.shape.ndim() != 0)
+    throw Error(Errc::bad_data, name, ": a label is ", type, "; wanted is one number a record");
+  for (int64_t number = 1; const auto record = records.next(); ++number)
+    if (const int64_t label = label_of(*record); label < 0 || label > 9)
+      throw Error(Errc::bad_data, name, ": record ", number, " has the label ", label,
+                  "; wanted is a digit, 0 to 9");
+}
+
+// How many pictures there are of each digit. Requires: labels are digits.
 struct Count {
   std::array<int64_t, 10> of = {};
   int64_t all = 0;
-  double greatest = 0;  // pixel
+  double greatest = 0;  // pixel, of features
   Shape shape;          // of a picture
 };
 
-Count count(const Source& digits, const std::string& name, const Registry& functions) {
+Count count(const Source& digits, const Registry& functions) {
   Source::Records records = digits.records(0, functions);
   Count out;
   out.shape = records.fields()[0].type.shape;
   while (const auto record = records.next()) {
-    int64_t label = -1;
-    with_type((*record)[1].dtype(),
-              [&]<class T>(T) { label = static_cast<int64_t>((*record)[1].item<T>()); });
-    ++out.all;
-    if (label < 0 || label > 9)
-      throw Error(Errc::bad_data, name, ": record ", out.all, " has the label ", label,
-                  "; wanted is a digit, 0 to 9");
-    ++out.of[static_cast<size_t>(label)];
+    ++out.all, ++out.of[static_cast<size_t>(label_of(*record))];
     if ((*record)[0].dtype() == DType::f32)
       for (const float x : (*record)[0].values<float>())
         out.greatest = std::max<double>(out.greatest, x);
@@ -92,13 +104,13 @@ Count count(const Source& digits, const std::string& name, const Registry& funct
 // Adds to `digits` facts of its pictures. Returns the number of training digits and test digits.
 std::pair<int64_t, int64_t> look_at(Digits& digits, const SceneOptions& given,
                                     const Registry& functions) {
-  const Source kept = digits.train.but_every(given.held_out);
-  const Count train = count(kept, digits.train_name, functions);
-  const Count test = count(digits.test, digits.test_name, functions);
+  for (const auto& [file, name] : digits.files) check_labels(file, name, functions);
+  const Count train = count(digits.train.but_every(given.held_out), functions);
+  const Count test = count(digits.test, functions);
   for (size_t i = 0; i < train.of.size(); ++i)
     if (train.of[i] == 0)
-      throw Error(Errc::bad_data, digits.train_name, ": no training picture shows the digit ", i,
-                  "; a network needs pictures of all ten");
+      throw Error(Errc::bad_data, digits.files[0].second, ": no training picture shows the digit ",
+                  i, "; a network needs pictures of all ten");
   if (test.all < given.digits || train.all / given.held_out < given.digits)
     throw Error(Errc::bad_data, digits.name, ": ", train.all, " training pictures and ", test.all,
                 " test pictures are too few for a scene of ", given.digits, " in each part");
