@@ -13,8 +13,6 @@
 namespace troupe {
 namespace {
 
-constexpr int64_t kDeflateRatio =
-    1032;  // zlib.net, "Technical Details": one bit of code for 258 bytes, and no better
 constexpr int kGzipWindow = 15 + 16;  // zlib.h, inflateInit2: the largest window, in gzip's frame
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/base/fnv.hpp"
 #include "graph/base/words.hpp"
 #include "graph/op.hpp"
 #include "troupe/source.hpp"
@@ -85,10 +86,8 @@ bool is_built_in(const Op& op) {
                     });
 }
 
-// FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/
-uint64_t fnv1a(uint64_t hash, std::string_view text) {
-  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
-  return (hash ^ 0xffu) * 0x100000001b3u;  // 0xff ends a text, as it occurs in none
+void add_text(Fnv& hash, std::string_view text) {
+  hash.add(text).add("\xff");  // ends a text, as it occurs in none
 }
 
 }  // namespace
@@ -228,24 +227,24 @@ std::vector<const SourceFunction*> Registry::functions() const {
 }
 
 uint64_t Registry::fingerprint() const {
-  uint64_t hash = 0xcbf29ce484222325u;
+  Fnv hash;
   const auto mix_all = [&](const std::vector<std::string>& names) {
-    for (const std::string& name : names) hash = fnv1a(hash, name);
-    hash = fnv1a(hash, "");
+    for (const std::string& name : names) add_text(hash, name);
+    add_text(hash, "");
   };
   for (const auto& [name, op] : ops_) {
-    hash = fnv1a(hash, name);
+    add_text(hash, name);
     mix_all(op->inputs);
     mix_all(op->outputs);
     for (const AttrSpec& attr : op->attrs) {
-      hash = fnv1a(hash, attr.name);
-      hash = fnv1a(hash, std::to_string(static_cast<int>(attr.kind)));
-      hash = fnv1a(hash, attr.default_value ? to_string(*attr.default_value) : "");
+      add_text(hash, attr.name);
+      add_text(hash, std::to_string(static_cast<int>(attr.kind)));
+      add_text(hash, attr.default_value ? to_string(*attr.default_value) : "");
     }
-    hash = fnv1a(hash, "");
+    add_text(hash, "");
   }
-  for (const auto& [name, function] : functions_) hash = fnv1a(hash, "function " + name);
-  return hash;
+  for (const auto& [name, function] : functions_) add_text(hash, "function " + name);
+  return hash.value();
 }
 
 DType dispatch_dtype(const Node& node) {

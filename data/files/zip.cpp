@@ -7,6 +7,8 @@
 #include <array>
 #include <set>
 
+#include "data/bytes.hpp"
+
 namespace troupe {
 namespace {
 
@@ -19,14 +21,13 @@ constexpr uint16_t kZip64Field = 1, kEncrypted = 1, kUtf8 = 1 << 11, kStored = 0
 constexpr int64_t k16 = 0xffff, k32 = 0xffffffff;  // larger numbers stand in zip64's records
 constexpr int64_t kCommentMax = 0xffff;
 constexpr int64_t kDirectoryMax = int64_t{64} << 20;  // about 100 bytes an entry
-constexpr int64_t kDeflateRatio = 1032;  // zlib.net, "Technical Details": deflate packs no better
 constexpr size_t kChunk = 64 << 10;
 constexpr uint16_t kDay = 1 << 5 | 1;  // the first day of zip, 1980-01-01
 
 // Little-endian numbers from bytes that are there.
-class Fields {
+class NumberReader {
  public:
-  explicit Fields(std::string_view bytes) : bytes_(bytes) {}
+  explicit NumberReader(std::string_view bytes) : bytes_(bytes) {}
   uint64_t take(int wide) {
     uint64_t out = 0;
     for (int i = wide; i-- > 0;)
@@ -53,13 +54,13 @@ std::string read_at(ReadFile& file, int64_t offset, int64_t n) {
 }
 
 // Puts little-endian numbers together.
-struct Record {
+struct NumberWriter {
   std::string bytes;
-  Record& put(uint64_t value, int wide) {
+  NumberWriter& put(uint64_t value, int wide) {
     for (int i = 0; i < wide; ++i) bytes += static_cast<char>(value >> (8 * i) & 255);
     return *this;
   }
-  Record& size(int64_t value, int wide, int64_t most) {
+  NumberWriter& size(int64_t value, int wide, int64_t most) {
     return put(static_cast<uint64_t>(std::min(value, most)), wide);
   }
 };
@@ -172,7 +173,7 @@ ZipReader::ZipReader(std::unique_ptr<ReadFile> file, std::string path)
   // The record is the last one whose comment ends with the file.
   int64_t end = -1;
   for (int64_t at = tail_size - kEndSize; at >= 0 && end < 0; --at) {
-    Fields f(std::string_view(tail).substr(static_cast<size_t>(at), kEndSize));
+    NumberReader f(std::string_view(tail).substr(static_cast<size_t>(at), kEndSize));
     if (f.take(4) != kEnd) continue;
     f.text(16);
     if (at + kEndSize + f.size(2) == tail_size) end = size - tail_size + at;
@@ -181,7 +182,7 @@ ZipReader::ZipReader(std::unique_ptr<ReadFile> file, std::string path)
     throw wrong("expected the end record of a zip archive in the last ", tail_size,
                 " bytes, found none; the file is cut short, or no archive");
   const std::string record = read_at(*file_, end, kEndSize);
-  Fields f(record);
+  NumberReader f(record);
   f.take(4);
   const uint64_t disk = f.take(2), first_disk = f.take(2), here = f.take(2);
   int64_t count = f.size(2), bytes = f.size(4), begin = f.size(4), limit = end;
@@ -191,7 +192,7 @@ ZipReader::ZipReader(std::unique_ptr<ReadFile> file, std::string path)
     const bool there = end >= kLocator64Size + kEnd64Size;
     const std::string locator =
         there ? read_at(*file_, end - kLocator64Size, kLocator64Size) : std::string();
-    Fields at(locator);
+    NumberReader at(locator);
     if (there && at.take(4) == kLocator64) {
       at.take(4);
       limit = at.size(8);
@@ -199,7 +200,7 @@ ZipReader::ZipReader(std::unique_ptr<ReadFile> file, std::string path)
         throw wrong("at byte ", end - kLocator64Size, ": the zip64 record is said to begin at ",
                     limit, ", beyond its place");
       const std::string large = read_at(*file_, limit, kEnd64Size);
-      Fields g(large);
+      NumberReader g(large);
       if (g.take(4) != kEnd64) throw wrong("at byte ", limit, ": expected the zip64 record");
       g.text(28);  // its size, versions, disks, entries of this disk
       count = g.size(8);
@@ -221,7 +222,7 @@ ZipReader::ZipReader(std::unique_ptr<ReadFile> file, std::string path)
 
 void ZipReader::read_directory(int64_t begin, int64_t size, int64_t count) {
   const std::string directory = read_at(*file_, begin, size);
-  Fields f(directory);
+  NumberReader f(directory);
   std::set<std::string_view> names;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t at = begin + size - static_cast<int64_t>(f.left());
@@ -242,11 +243,11 @@ void ZipReader::read_directory(int64_t begin, int64_t size, int64_t count) {
     e.header = f.size(4);
     if (f.left() < name + extra + comment) throw wrong("entry ", i, " is cut short");
     e.name = f.text(name);
-    Fields x(f.text(extra));
+    NumberReader x(f.text(extra));
     f.text(comment);
     while (x.left() >= 4) {
       const uint64_t kind = x.take(2), length = x.take(2);
-      Fields field(x.text(length));
+      NumberReader field(x.text(length));
       if (kind != kZip64Field) continue;
       for (int64_t* value : {&e.size, &e.packed, &e.header})
         if (*value == k32 && field.left() >= 8) *value = field.size(8);
@@ -260,7 +261,7 @@ void ZipReader::read_directory(int64_t begin, int64_t size, int64_t count) {
         e.packed > begin - kLocalSize - e.header)
       throw wrong("entry ", e.name, " is said to have ", e.packed, " bytes from byte ", e.header,
                   " on, beyond byte ", begin);
-    if (e.deflated ? e.size / kDeflateRatio > e.packed : e.size != e.packed)
+    if (e.deflated ? e.size / ByteSource::kDeflateRatio > e.packed : e.size != e.packed)
       throw wrong("entry ", e.name, " is said to have ", e.size, " unpacked bytes, which ",
                   e.packed, e.deflated ? " packed ones cannot hold" : " stored ones are not");
     entries_.push_back(std::move(e));
@@ -281,7 +282,7 @@ void ZipReader::find_begins(int64_t directory) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     ZipEntry& e = entries_[i];
     const std::string header = read_at(*file_, e.header, kLocalSize);
-    Fields f(header);
+    NumberReader f(header);
     const bool local = f.take(4) == kLocal;
     f.text(22);
     const int64_t name = f.size(2), extra = f.size(2);
@@ -333,7 +334,7 @@ std::vector<std::byte> deflate_all(const std::vector<std::span<const std::byte>>
 
 // The fields that the header of an entry and the directory share: from the version that reads it to
 // the length of the name.
-void put_shared(Record& out, const ZipEntry& e, bool large) {
+void put_shared(NumberWriter& out, const ZipEntry& e, bool large) {
   const bool ascii = std::all_of(e.name.begin(), e.name.end(),
                                  [](char c) { return static_cast<unsigned char>(c) < 0x80; });
   out.put(large ? 45 : 20, 2).put(ascii ? 0 : kUtf8, 2).put(e.deflated ? kDeflated : kStored, 2);
@@ -367,7 +368,7 @@ void ZipWriter::add(const std::string& name, const std::vector<std::span<const s
   const std::vector<std::byte> packed = deflated ? deflate_all(parts) : std::vector<std::byte>();
   e.packed = deflated ? static_cast<int64_t>(packed.size()) : e.size;
   const bool large = is_large(e);
-  Record header;
+  NumberWriter header;
   header.put(kLocal, 4);
   put_shared(header, e, large);
   header.put(large ? 20 : 0, 2);
@@ -388,7 +389,7 @@ void ZipWriter::finish() {
   const int64_t begin = at_;
   for (const ZipEntry& e : entries_) {
     const bool large = is_large(e);
-    Record row;
+    NumberWriter row;
     row.put(kCentral, 4).put(large ? 45 : 20, 2);
     put_shared(row, e, large);
     row.put(large ? 28 : 0, 2).put(0, 2).put(0, 2).put(0, 2).put(0, 4);
@@ -404,7 +405,7 @@ void ZipWriter::finish() {
   }
   const int64_t size = at_ - begin, end = at_;
   const auto count = static_cast<int64_t>(entries_.size());
-  Record last;
+  NumberWriter last;
   if (count >= k16 || size >= k32 || begin >= k32) {
     last.put(kEnd64, 4).put(kEnd64Size - 12, 8).put(45, 2).put(45, 2).put(0, 4).put(0, 4);
     for (const int64_t n : {count, count, size, begin}) last.size(n, 8, INT64_MAX);

@@ -6,6 +6,7 @@
 
 namespace troupe {
 namespace {
+#include "graph/base/fnv.hpp"
 
 class Builder {
  public:
@@ -24,7 +25,7 @@ class Builder {
   // A seed of its own for each stage that draws, so that two stages of one seed draw differently.
   uint64_t seed_of(const SourceSpec& spec) {
     return mixed_key(spec.seed, seeded_++,
-                     static_cast<int64_t>(text_key(spec.stage + " " + spec.name)));
+                     static_cast<int64_t>(fnv1a64(spec.stage + " " + spec.name)));
   }
 
   const FindFunction& find_;

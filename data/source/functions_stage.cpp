@@ -1,27 +1,10 @@
 // The stages that call a function for each record: map, filter, expand.
 #include <deque>
+#include "graph/base/fnv.hpp"
 
 #include "data/source/stages.hpp"
 
 namespace troupe {
-
-uint64_t mixed_key(uint64_t seed, int64_t epoch, int64_t number) {
-  uint64_t key = 0;
-  for (const uint64_t part : {seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(number)}) {
-    uint64_t z = (key ^ part) + 0x9e3779b97f4a7c15U;  // SplitMix64 (Steele, Lea and Flood 2014)
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    key = z ^ (z >> 31);
-  }
-  return key;
-}
-
-uint64_t text_key(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
-  return hash;
-}
-
 namespace {
 
 // A function with the records that it is called for.
@@ -81,7 +64,7 @@ class Mapped final : public LazyRecord {
   std::string place() const override { return from_->place(); }
   const std::vector<Lazy>* rows() const override { return from_->rows(); }
   Lazy with_rows(std::vector<Lazy> rows) const override {
-    const uint64_t key = mixed_key(key_, 0, static_cast<int64_t>(text_key(rows.front()->place())));
+    const uint64_t key = mixed_key(key_, 0, static_cast<int64_t>(fnv1a64(rows.front()->place())));
     return std::make_shared<Mapped>(function_, from_->with_rows(std::move(rows)), key);
   }
 

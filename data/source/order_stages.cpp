@@ -8,16 +8,12 @@
 namespace troupe {
 namespace {
 
-// The draws of a shuffle, without bias (Lemire 2019).
+// The draws of a shuffle.
 class Draws {
  public:
   Draws(uint64_t seed, int64_t epoch) : seed_(seed), epoch_(epoch) {}
   uint64_t below(uint64_t n) {
-    for (;;) {
-      const auto product = static_cast<unsigned __int128>(mixed_key(seed_, epoch_, number_++)) * n;
-      const auto low = static_cast<uint64_t>(product);
-      if (low >= n || low >= (0 - n) % n) return static_cast<uint64_t>(product >> 64);
-    }
+    return uniform_below(n, [this] { return mixed_key(seed_, epoch_, number_++); });
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/random.hpp"
 #include "data/source/stage.hpp"
 
 namespace troupe {
@@ -23,10 +24,6 @@ class MadeRecord final : public LazyRecord {
   const Record record_;
   const std::string place_;
 };
-
-// A key for random draws, by SplitMix64.
-uint64_t mixed_key(uint64_t seed, int64_t epoch, int64_t number);
-uint64_t text_key(std::string_view text);  // FNV-1a, 64 bits
 
 Stage map_stage(Stage before, std::string name, SourceStep step, uint64_t seed);
 Stage filter_stage(Stage before, std::string name, SourceStep step, uint64_t seed);

@@ -4,6 +4,7 @@
 #include "data/lines.hpp"
 #include "data/text/text_file.hpp"
 #include "data/text/utf8.hpp"
+#include "graph/base/fnv.hpp"
 #include "troupe/text.hpp"
 
 namespace troupe {
@@ -43,14 +44,10 @@ std::string unescaped(const Lines& lines, std::string_view line) {
   return out;
 }
 
-uint64_t fnv1a(const std::vector<std::string>& words) {
-  uint64_t hash = 0xcbf29ce484222325U;
-  const auto mix = [&](char c) { hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U; };
-  for (const std::string& word : words) {
-    for (const char c : word) mix(c);
-    mix('\0');
-  }
-  return hash;
+uint64_t fingerprint_of(const std::vector<std::string>& words) {
+  Fnv hash;
+  for (const std::string& word : words) hash.add({word.c_str(), word.size() + 1});
+  return hash.value();
 }
 
 std::string hex(uint64_t number) {
@@ -64,7 +61,8 @@ std::string hex(uint64_t number) {
 
 struct Vocabulary::State {
   // Requires: each word once.
-  explicit State(std::vector<std::string> all) : words(std::move(all)), fingerprint(fnv1a(words)) {
+  explicit State(std::vector<std::string> all)
+      : words(std::move(all)), fingerprint(fingerprint_of(words)) {
     ids.reserve(words.size());
     for (const std::string& word : words) ids.emplace(word, static_cast<int64_t>(ids.size()));
   }

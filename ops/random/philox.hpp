@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "graph/base/fnv.hpp"
+
 namespace troupe {
 
 using PhiloxCounter = std::array<uint32_t, 4>;
@@ -29,13 +31,6 @@ inline PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
     key = next_philox_key(key);
   }
   return counter;
-}
-
-// FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/
-inline uint64_t fnv1a64(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
-  return hash;
 }
 
 // The numbers that one node draws in one training step of one replica: 2^48 blocks of four words.
