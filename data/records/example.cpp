@@ -84,10 +84,6 @@ struct Feature {
   uint64_t kind = 0;  // the number of its list in the message Feature
 };
 
-std::string_view text_of(const Tensor& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data<uint8_t>()), static_cast<size_t>(bytes.size())};
-}
-
 // Values of a list, whether packed or not, appended.
 void read_values(Message list, std::vector<float>& out) {
   while (list.next())

@@ -40,24 +40,4 @@ void ArgReader::refuse_type(std::string_view name, const SourceArg& arg, size_t 
               kTypes[arg.index()]);
 }
 
-size_t field_number(const Fields& fields, const std::string& name, std::string_view of) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if (fields[i].name == name) return i;
-    names.push_back(fields[i].name);
-  }
-  throw Error(Errc::invalid_argument, of, " finds no field ", name, "; the records have ",
-              listed(names));
-}
-
-const Tensor& SourceCall::operator[](std::string_view field) const {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < fields_.size(); ++i) {
-    if (fields_[i].name == field) return record_[i];
-    names.push_back(fields_[i].name);
-  }
-  throw Error(Errc::invalid_argument, "the records of ", place_, " have no field ", field,
-              "; they have ", listed(names));
-}
-
 }  // namespace troupe

@@ -1,6 +1,7 @@
 // The stages of a description.
 #include <utility>
 
+#include "data/source/fields.hpp"
 #include "data/source/spec.hpp"
 #include "data/source/stages.hpp"
 
@@ -86,6 +87,7 @@ Stage Builder::build(const SourceSpec& spec) {
   if (spec.stage == "read") return read(spec);
   std::vector<Stage> from = before(spec);
   if (from.empty())
+  want_distinct(step.fields, spec.name);
     throw Error(Errc::invalid_argument, spec.stage, " of a source wants a source before it");
   ArgReader args(spec.stage, spec.args);
   const auto done = [&](Stage stage) {

@@ -1,7 +1,7 @@
 // The functions of the library that sources may name, one row each.
 #include "data/images/functions.hpp"
 #include "data/records/records.hpp"
-#include "data/source/stage.hpp"
+#include "data/source/fields.hpp"
 #include "data/text/parts.hpp"
 
 namespace troupe {

@@ -22,15 +22,6 @@ Source joined(const char* name, const std::vector<Source>& sources, SourceArgs a
 
 }  // namespace
 
-Output SourceBatch::operator[](std::string_view field) const {
-  std::string names;
-  for (size_t i = 0; i < fields_.size(); ++i) {
-    if (fields_[i].name == field) return outputs_[i];
-    names += (names.empty() ? "" : ", ") + fields_[i].name;
-  }
-  throw Error(Errc::invalid_argument, "the source has no field ", field, "; it has ", names);
-}
-
 Source::Source(Spec spec) : spec_(std::move(spec)) {}
 
 Source Source::of(std::string_view reader, SourceArgs args) {

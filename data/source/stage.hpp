@@ -67,10 +67,6 @@ struct SourceReader {
   Stage (*make)(const SourceArgs& args);
 };
 
-// The number of a field by name. `of`: the function that wants it. Throws: Error(invalid_argument)
-// that names the fields there are.
-size_t field_number(const Fields& fields, const std::string& name, std::string_view of);
-
 // The readers and functions of the library, by name (data/source/readers.cpp, functions.cpp).
 std::span<const SourceReader> builtin_readers();
 const std::vector<SourceFunction>& builtin_functions();

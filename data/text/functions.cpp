@@ -3,6 +3,7 @@
 #include <charconv>
 #include <optional>
 
+#include "data/source/fields.hpp"
 #include "data/text/parts.hpp"
 #include "data/text/utf8.hpp"
 #include "data/text/word_cache.hpp"

@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "data/lines.hpp"
+#include "data/source/fields.hpp"
 #include "data/text/parts.hpp"
 #include "data/text/text_file.hpp"
 #include "data/text/utf8.hpp"

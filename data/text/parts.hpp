@@ -22,10 +22,6 @@ SourceStep bind_longer_than(const Fields& inputs, const SourceArgs& args);
 SourceStep bind_windows(const Fields& inputs, const SourceArgs& args);
 SourceStep bind_skip_grams(const Fields& inputs, const SourceArgs& args);
 
-// Text as a tensor, u8 [bytes], and a tensor as text.
-Tensor text_tensor(std::string_view text);
-inline std::string_view text_of(const Tensor& text) {
-  return {reinterpret_cast<const char*>(text.data<uint8_t>()), static_cast<size_t>(text.size())};
-}
+Tensor text_tensor(std::string_view text);  // u8 [bytes]
 
 }  // namespace troupe

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "data/random.hpp"
+#include "data/source/fields.hpp"
 #include "data/text/parts.hpp"
 #include "troupe/text.hpp"
 

@@ -141,5 +141,15 @@ TEST_CASE("prefetch() stands at the end of a source, once, within its bounds") {
   CHECK(plan_source(n.source.prefetch(3).repeat(2).spec()).threads == 3);
 }
 
+TEST_CASE("a function, or a reader, that gives two fields of one name is refused") {
+  const Numbers n(3);
+  check_invalid(
+      [&] {
+        stages(n.source.batch(2).map(
+            "length", {{"field", std::string("image")}, {"name", std::string("image")}}));
+      },
+      "length gives two fields of the name image; give one of them another name");
+}
+
 }  // namespace
 }  // namespace troupe

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "data/source/fields.hpp"
 #include "data/text/parts.hpp"
 #include "troupe/text.hpp"
 
