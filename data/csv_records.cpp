@@ -9,8 +9,6 @@ bool CsvRecords::next(std::vector<std::string>& fields) {
   std::string_view line;
   if (!lines_.next(line)) return false;
   line_ = lines_.number();
-  constexpr std::string_view mark = "\xef\xbb\xbf";  // byte order mark, as spreadsheets write it
-  if (line_ == 1 && line.starts_with(mark)) line.remove_prefix(mark.size());
   size_t count = 0;
   const auto field = [&]() -> std::string& {
     if (count == fields.size()) fields.emplace_back();

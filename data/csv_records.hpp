@@ -14,9 +14,9 @@ namespace troupe {
 
 class CsvRecords {
  public:
-  explicit CsvRecords(const std::string& path, int64_t bytes_max = Lines::kAnySize,
-                      char separator = ',')
-      : lines_(path, bytes_max), separator_(separator) {}
+  explicit CsvRecords(const std::string& path, int64_t bytes_max) : lines_(path, bytes_max) {}
+  CsvRecords(std::shared_ptr<const RandomFile> file, char separator)
+      : lines_(std::move(file)), separator_(separator) {}
 
   // The fields of the next record, quoted ones without their quotes; false at the end of the file.
   // A quoted field may have line ends in it, which become LF. Throws: as Lines::next();
@@ -31,7 +31,7 @@ class CsvRecords {
 
  private:
   Lines lines_;
-  const char separator_;
+  const char separator_ = ',';
   int64_t line_ = 0;  // where the last record begins, from 1
 };
 

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 
 #include "troupe/error.hpp"
@@ -148,6 +147,19 @@ std::vector<std::string> list_files(const Files& files, const std::string& path)
   std::vector<std::string> out;
   add_matches(files, "", path, out);
   if (out.empty()) throw Error(Errc::io, "no file matches the pattern ", path, "; check it");
+  return out;
+}
+
+std::vector<std::string> list_files(const Files& files, const std::vector<std::string>& paths,
+                                    std::string_view of) {
+  if (paths.empty())
+    throw Error(Errc::invalid_argument, of, " wants at least one file in paths, got none");
+  std::vector<std::string> out;
+  for (const std::string& path : paths)
+    for (std::string& file : list_files(files, path)) {
+      files.open(file);  // now rather than in the middle of an epoch
+      out.push_back(std::move(file));
+    }
   return out;
 }
 

@@ -1,12 +1,14 @@
-// Files: where readers find their bytes. Everything that a reader wants of a storage is here, so
-// that another one than local folders, or the fake of a test, can stand behind it.
-// Owner: of a RandomFile its users, together. Thread: any.
+// Files: where readers of sources find their bytes. Everything that such a reader wants of a
+// storage is here, so that another one than local folders, or the fake of a test, can stand behind
+// it. The readers of npy, npz and safetensors, and vocabularies and merges, are of local files
+// alone. Owner: of a RandomFile its users, together. Thread: any.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace troupe {
@@ -43,6 +45,10 @@ const Files& local_files();
 // `*`, `?` and `[...]`, as of a shell, in any part. Sorted by name; names that begin with a dot
 // count only if the pattern begins so. Throws: Error(io) if there is none.
 std::vector<std::string> list_files(const Files& files, const std::string& path);
+// The files that several paths name, one path after the other; each can be opened. `of`: the
+// reader, for messages. Throws: Error(invalid_argument) for no path at all, Error(io).
+std::vector<std::string> list_files(const Files& files, const std::vector<std::string>& paths,
+                                    std::string_view of);
 
 // `folder`/`name`.
 std::string join_path(const std::string& folder, const std::string& name);

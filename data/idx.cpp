@@ -1,6 +1,8 @@
 // read_idx() of troupe/data.hpp: the format of MNIST's files (LeCun,
 // http://yann.lecun.com/exdb/mnist/): two zero bytes, an element type, the number of dimensions,
 // each size as 4 big-endian bytes, then the elements, big-endian and row-major.
+#include "data/idx.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -110,7 +112,11 @@ void read_converted(ByteSource& file, const ElementType& type, Tensor& out) {
 }  // namespace
 
 Tensor read_idx(const std::string& path, int64_t bytes_max) {
-  ByteSource file(path);
+  return read_idx(local_files().open(path), bytes_max);
+}
+
+Tensor read_idx(std::shared_ptr<const RandomFile> from, int64_t bytes_max) {
+  ByteSource file(std::move(from));
   int ndim = 0;
   const ElementType& type = read_type(file, ndim);
   const Shape shape = read_shape(file, ndim, type, bytes_max);

@@ -10,6 +10,7 @@ namespace troupe {
 namespace {
 
 constexpr size_t kChunk = 256 << 10;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of UTF-8, as spreadsheets write it
 
 }  // namespace
 
@@ -34,6 +35,7 @@ bool Lines::next(std::string_view& line) {
   check_length(line.size());
   ++number_;
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  if (number_ == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "data/bytes.hpp"
 #include "troupe/error.hpp"
@@ -17,12 +18,15 @@ class Lines {
   static constexpr int64_t kAnySize = std::numeric_limits<int64_t>::max();
 
   // `bytes_max`: of the unpacked file. Throws: as ByteSource.
-  explicit Lines(const std::string& path, int64_t bytes_max = kAnySize,
+  explicit Lines(std::shared_ptr<const RandomFile> file, int64_t bytes_max = kAnySize,
                  size_t line_bytes_max = kLineBytesMax)
-      : file_(path), bytes_max_(bytes_max), line_bytes_max_(line_bytes_max) {}
+      : file_(std::move(file)), bytes_max_(bytes_max), line_bytes_max_(line_bytes_max) {}
+  explicit Lines(const std::string& path, int64_t bytes_max = kAnySize)
+      : Lines(local_files().open(path), bytes_max) {}
 
-  // The next line without its end (LF or CRLF), valid until the next call; false at the end of the
-  // file. Throws: Error(bad_data) for a file or a line past its limit; as ByteSource::read().
+  // The next line without its end (LF or CRLF), and the first one without a byte order mark, valid
+  // until the next call; false at the end of the file. Throws: Error(bad_data) for a file or a line
+  // past its limit; as ByteSource::read().
   bool next(std::string_view& line);
 
   const std::string& path() const { return file_.path(); }

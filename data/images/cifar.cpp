@@ -102,8 +102,7 @@ Stage cifar_stage(const SourceArgs& args, const Files& files) {
   if (classes != 10 && classes != 100)
     throw Error(Errc::invalid_argument, "cifar has 10 or 100 classes, not ", classes);
   auto cifar = std::make_shared<Cifar>(Cifar{.paths = {}, .classes = classes, .files = files});
-  for (const std::string& path : paths)
-    for (std::string& file : list_files(files, path)) cifar->paths.push_back(std::move(file));
+  cifar->paths = list_files(files, paths, "cifar");
   cifar->fields = {{"image", {DType::u8, {kSide, kSide, 3}}}, {"label", {DType::i64, {}}}};
   if (classes == 100) cifar->fields.push_back({"coarse_label", {DType::i64, {}}});
   return std::make_shared<CifarStage>(std::move(cifar));

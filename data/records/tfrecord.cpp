@@ -160,8 +160,7 @@ Stage tfrecord_stage(const SourceArgs& args, const Files& files) {
     throw Error(Errc::invalid_argument, "tfrecord reads 1 or more files in turn, not ", interleave);
   auto shared = std::make_shared<RecordFiles>(
       RecordFiles{.paths = {}, .interleave = static_cast<size_t>(interleave), .files = files});
-  for (const std::string& path : paths)
-    for (std::string& file : list_files(files, path)) shared->paths.push_back(std::move(file));
+  shared->paths = list_files(files, paths, "tfrecord");
   return std::make_shared<TfRecordStage>(std::move(shared));
 }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "data/source/fields.hpp"
+#include "data/source/readers.hpp"
 #include "data/source/spec.hpp"
 #include "data/source/stages.hpp"
 
@@ -45,7 +46,7 @@ int64_t want_least(const SourceSpec& spec, std::string_view name, int64_t value,
 Stage Builder::read(const SourceSpec& spec) const {
   std::string known;
   for (const SourceReader& reader : builtin_readers()) {
-    if (reader.name == spec.name) return reader.make(spec.args);
+    if (reader.name == spec.name) return reader.make(spec.args, local_files());
     known += (known.empty() ? "" : ", ") + std::string(reader.name);
   }
   throw Error(Errc::invalid_argument, "there is no reader ", spec.name, "; there are ", known);

@@ -1,4 +1,7 @@
 // The readers of the library, one row each.
+#include "data/source/readers.hpp"
+
+#include "data/idx.hpp"
 #include "data/images/readers.hpp"
 #include "data/records/records.hpp"
 #include "data/source/rows.hpp"
@@ -15,15 +18,18 @@ Shape row_shape(const Tensor& rows) {
 }
 
 // idx: `images` and, if given, `labels`, IDX files with the same number of records.
-Stage make_idx(const SourceArgs& args) {
+Stage make_idx(const SourceArgs& args, const Files& files) {
   ArgReader read("idx", args);
   const auto images = read.want<std::string>("images");
   const auto labels = read.get<std::string>("labels", {});
   read.done();
-  std::vector<Tensor> columns = {read_idx(images)};
+  const auto read_file = [&](const std::string& path) {
+    return read_idx(files.open(path), kDataBytesMax);
+  };
+  std::vector<Tensor> columns = {read_file(images)};
   Fields fields = {{"image", {columns[0].dtype(), row_shape(columns[0])}}};
   if (!labels.empty()) {
-    columns.push_back(read_idx(labels));
+    columns.push_back(read_file(labels));
     fields.push_back({"label", {columns[1].dtype(), row_shape(columns[1])}});
     if (columns[0].dim(0) != columns[1].dim(0))
       throw Error(Errc::bad_data, labels, " has ", columns[1].dim(0), " records, ", images, " has ",
@@ -33,16 +39,11 @@ Stage make_idx(const SourceArgs& args) {
 }
 
 constexpr SourceReader kReaders[] = {
-    {"idx", make_idx},
-    {"npy", make_npy},
-    {"npz", make_npz},
-    {"safetensors", make_safetensors},
-    {"images", [](const SourceArgs& args) { return images_stage(args, local_files()); }},
-    {"cifar", [](const SourceArgs& args) { return cifar_stage(args, local_files()); }},
-    {"csv", table_stage},
-    {"documents", documents_stage},
-    {"lines", lines_stage},
-    {"tfrecord", [](const SourceArgs& args) { return tfrecord_stage(args, local_files()); }},
+    {"idx", make_idx},        {"npy", make_npy},
+    {"npz", make_npz},        {"safetensors", make_safetensors},
+    {"images", images_stage}, {"cifar", cifar_stage},
+    {"csv", table_stage},     {"documents", documents_stage},
+    {"lines", lines_stage},   {"tfrecord", tfrecord_stage},
 };
 
 }  // namespace

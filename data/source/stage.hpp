@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,15 +59,7 @@ class SourceStage {
 };
 using Stage = std::shared_ptr<const SourceStage>;
 
-// A reader: the first stage of a source, made from its arguments. Throws: Error(invalid_argument)
-// for arguments that do not fit; Error(io) and Error(bad_data) for files.
-struct SourceReader {
-  std::string_view name;
-  Stage (*make)(const SourceArgs& args);
-};
-
-// The readers and functions of the library, by name (data/source/readers.cpp, functions.cpp).
-std::span<const SourceReader> builtin_readers();
+// The functions of the library, by name (data/source/functions.cpp).
 const std::vector<SourceFunction>& builtin_functions();
 
 // The arguments of one reader or function. Reports those that nobody asked for.

@@ -10,7 +10,8 @@ namespace troupe {
 namespace {
 
 // The rows of these arrays as records, whose fields they name.
-Stage rows_of(const std::vector<std::pair<std::string, Tensor>>& arrays, const std::string& path) {
+Stage rows_of(const std::vector<std::pair<std::string, Tensor>>& arrays, const std::string& path,
+              const Files& files) {
   if (arrays.empty()) throw Error(Errc::bad_data, path, " has no arrays, and so no records");
   Fields fields;
   std::vector<Tensor> columns;
@@ -30,14 +31,14 @@ Stage rows_of(const std::vector<std::pair<std::string, Tensor>>& arrays, const s
   return rows_stage(std::move(fields), std::move(columns), path);
 }
 
-Stage make_named(const char* reader, const SourceArgs& args,
+Stage make_named(const char* reader, const SourceArgs& args, const Files& files,
                  NamedTensors (*read_file)(const std::string& path)) {
   ArgReader read(reader, args);
   const auto path = read.want<std::string>("path");
   const auto wanted = read.get<std::vector<std::string>>("fields", {});
   read.done();
   const NamedTensors all = read_file(path);
-  if (wanted.empty()) return rows_of({all.begin(), all.end()}, path);
+  if (wanted.empty()) return rows_of({all.begin(), all.end()}, path, files);
   std::vector<std::pair<std::string, Tensor>> arrays;
   std::vector<std::string_view> names;
   for (const auto& [name, array] : all) names.push_back(name);
@@ -47,25 +48,25 @@ Stage make_named(const char* reader, const SourceArgs& args,
       throw Error(Errc::invalid_argument, path, " has no array ", name, did_you_mean(name, names));
     arrays.emplace_back(*found);
   }
-  return rows_of(arrays, path);
+  return rows_of(arrays, path, files);
 }
 
 }  // namespace
 
-Stage make_npy(const SourceArgs& args) {
+Stage make_npy(const SourceArgs& args, const Files& files) {
   ArgReader read("npy", args);
   const auto path = read.want<std::string>("path");
   const auto field = read.get<std::string>("field", "value");
   read.done();
-  return rows_of({{field, read_npy(path)}}, path);
+  return rows_of({{field, read_npy(path)}}, path, files);
 }
 
-Stage make_npz(const SourceArgs& args) {
-  return make_named("npz", args, [](const std::string& path) { return read_npz(path); });
+Stage make_npz(const SourceArgs& args, const Files& files) {
+  return make_named("npz", args, files, [](const std::string& path) { return read_npz(path); });
 }
 
-Stage make_safetensors(const SourceArgs& args) {
-  return make_named("safetensors", args, read_safetensors);
+Stage make_safetensors(const SourceArgs& args, const Files& files) {
+  return make_named("safetensors", args, files, read_safetensors);
 }
 
 }  // namespace troupe

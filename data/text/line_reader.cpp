@@ -5,19 +5,17 @@
 #include "data/lines.hpp"
 #include "data/source/fields.hpp"
 #include "data/text/parts.hpp"
-#include "data/text/text_file.hpp"
 #include "data/text/utf8.hpp"
 #include "troupe/data.hpp"
 
 namespace troupe {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-
 struct LineFiles {
-  Fields fields;
+  Fields fields = {};
+  const Files& files;
   // [field][part]: the parts of a field are read one after the other, fields side by side.
-  std::vector<std::vector<std::string>> paths;
+  std::vector<std::vector<std::string>> paths = {};
   bool skip_empty = false;
   size_t line_bytes_max = 0;
 };
@@ -61,8 +59,6 @@ class LineStream final : public RecordStream {
           ended = &lines;
           continue;
         }
-        if (lines.number() == 1 && line.starts_with(kByteOrderMark))
-          line.remove_prefix(kByteOrderMark.size());
         empty |= line.empty();
         texts.push_back(text_tensor(line));
       }
@@ -81,7 +77,7 @@ class LineStream final : public RecordStream {
   bool open_part() {
     if (part_ == files_->paths[0].size()) return false;
     for (const auto& parts : files_->paths)
-      open_.emplace_back(parts[part_], Lines::kAnySize, files_->line_bytes_max);
+      open_.emplace_back(files_->files.open(parts[part_]), Lines::kAnySize, files_->line_bytes_max);
     return true;
   }
 
@@ -111,18 +107,22 @@ class LineStage final : public SourceStage {
   const std::shared_ptr<const LineFiles> files_;
 };
 
+struct DocumentFiles {
+  const Files& files;
+  std::vector<std::string> paths;
+};
+using SharedDocuments = std::shared_ptr<const DocumentFiles>;
+
 class Document final : public LazyRecord {
  public:
-  explicit Document(std::string path) : path_(std::move(path)) {}
-  std::string place() const override { return path_; }
+  Document(SharedDocuments files, size_t number) : files_(std::move(files)), number_(number) {}
+  std::string place() const override { return files_->paths[number_]; }
   Record make() const override {
-    Lines lines(path_, kDataBytesMax, static_cast<size_t>(kDataBytesMax));
+    Lines lines(files_->files.open(place()), kDataBytesMax, static_cast<size_t>(kDataBytesMax));
     std::string text;
     for (std::string_view line; lines.next(line);) {
-      if (lines.number() == 1 && line.starts_with(kByteOrderMark))
-        line.remove_prefix(kByteOrderMark.size());
       if (invalid_utf8(line) != line.npos)
-        check_utf8(line, detail::concat(path_, ": line ", lines.number()));
+        check_utf8(line, detail::concat(place(), ": line ", lines.number()));
       text += line;
       text += '\n';
     }
@@ -130,34 +130,34 @@ class Document final : public LazyRecord {
   }
 
  private:
-  const std::string path_;
+  const SharedDocuments files_;
+  const size_t number_;
 };
 
 class DocumentStage final : public SourceStage {
  public:
-  explicit DocumentStage(std::vector<std::string> paths)
-      : paths_(std::make_shared<const std::vector<std::string>>(std::move(paths))) {}
+  explicit DocumentStage(SharedDocuments files) : files_(std::move(files)) {}
   const Fields& fields() const override { return fields_; }
   std::unique_ptr<RecordStream> open(int64_t) const override {
-    return std::make_unique<Stream>(paths_);
+    return std::make_unique<Stream>(files_);
   }
 
  private:
-  using Paths = std::shared_ptr<const std::vector<std::string>>;
   class Stream final : public RecordStream {
    public:
-    explicit Stream(Paths paths) : paths_(std::move(paths)) {}
+    explicit Stream(SharedDocuments files) : files_(std::move(files)) {}
     Lazy next() override {
-      return next_ < paths_->size() ? std::make_shared<Document>((*paths_)[next_++]) : nullptr;
+      if (next_ == files_->paths.size()) return nullptr;
+      return std::make_shared<Document>(files_, next_++);
     }
 
    private:
-    const Paths paths_;
+    const SharedDocuments files_;
     size_t next_ = 0;
   };
 
   const Fields fields_ = {{kTextField, {DType::u8, {-1}}}};
-  const Paths paths_;
+  const SharedDocuments files_;
 };
 
 }  // namespace
@@ -167,14 +167,14 @@ Tensor text_tensor(std::string_view text) {
                              Shape{static_cast<int64_t>(text.size())});
 }
 
-Stage lines_stage(const SourceArgs& args) {
+Stage lines_stage(const SourceArgs& args, const Files& files) {
   ArgReader read("lines", args);
   const auto paths = read.want<std::vector<std::string>>("paths");
   const auto parallel = read.get<bool>("parallel", false);
   auto names = read.get<std::vector<std::string>>("fields", {});
   const auto line_bytes_max = read.get<int64_t>("line_bytes_max", 1 << 20);
-  auto files = std::make_shared<LineFiles>();
-  files->skip_empty = read.get<bool>("skip_empty", false);
+  auto lines = std::make_shared<LineFiles>(LineFiles{.files = files});
+  lines->skip_empty = read.get<bool>("skip_empty", false);
   read.done();
   if (line_bytes_max < 1)
     throw Error(Errc::invalid_argument, "lines wants a line_bytes_max of at least 1, got ",
@@ -184,27 +184,26 @@ Stage lines_stage(const SourceArgs& args) {
   if (names.size() != wanted || wanted == 0)
     throw Error(Errc::invalid_argument, "lines wants a name in fields for each of ", wanted,
                 parallel ? " files side by side" : " field", ", got ", names.size());
-  files->line_bytes_max = static_cast<size_t>(line_bytes_max);
+  lines->line_bytes_max = static_cast<size_t>(line_bytes_max);
   for (size_t i = 0; i < wanted; ++i) {
-    for (const Field& before : files->fields)
-      if (before.name == names[i])
-        throw Error(Errc::invalid_argument, "lines has two fields of the name ", names[i]);
-    files->fields.push_back({names[i], {DType::u8, {-1}}});
-    files->paths.push_back(
-        listed_files(parallel ? std::vector<std::string>{paths[i]} : paths, "lines"));
-    if (files->paths[i].size() != files->paths[0].size())
+    lines->fields.push_back({names[i], {DType::u8, {-1}}});
+    lines->paths.push_back(
+        list_files(files, parallel ? std::vector<std::string>{paths[i]} : paths, "lines"));
+    if (lines->paths[i].size() != lines->paths[0].size())
       throw Error(Errc::invalid_argument, "lines reads files side by side, but ", paths[0],
-                  " names ", files->paths[0].size(), " and ", paths[i], " ",
-                  files->paths[i].size());
+                  " names ", lines->paths[0].size(), " and ", paths[i], " ",
+                  lines->paths[i].size());
   }
-  return std::make_shared<LineStage>(std::move(files));
+  want_distinct(lines->fields, "lines");
+  return std::make_shared<LineStage>(std::move(lines));
 }
 
-Stage documents_stage(const SourceArgs& args) {
+Stage documents_stage(const SourceArgs& args, const Files& files) {
   ArgReader read("documents", args);
   const auto paths = read.want<std::vector<std::string>>("paths");
   read.done();
-  return std::make_shared<DocumentStage>(listed_files(paths, "documents"));
+  return std::make_shared<DocumentStage>(std::make_shared<const DocumentFiles>(
+      DocumentFiles{files, list_files(files, paths, "documents")}));
 }
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "data/files.hpp"
 #include "data/source/stage.hpp"
 
 namespace troupe {
@@ -12,9 +13,9 @@ namespace troupe {
 // The field of a text, unless an argument says another name.
 inline constexpr const char* kTextField = "text";
 
-Stage lines_stage(const SourceArgs& args);
-Stage documents_stage(const SourceArgs& args);
-Stage table_stage(const SourceArgs& args);
+Stage lines_stage(const SourceArgs& args, const Files& files);
+Stage documents_stage(const SourceArgs& args, const Files& files);
+Stage table_stage(const SourceArgs& args, const Files& files);
 
 SourceStep bind_tokenize(const Fields& inputs, const SourceArgs& args);
 SourceStep bind_shorter_than(const Fields& inputs, const SourceArgs& args);

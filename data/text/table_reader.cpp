@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "data/source/rows.hpp"
 #include "data/csv_records.hpp"
+#include "data/source/rows.hpp"
 #include "data/text/parts.hpp"
 #include "data/text/utf8.hpp"
 #include "troupe/text.hpp"
@@ -206,6 +206,7 @@ std::vector<Column> read_columns(const CsvRecords& table, const Names& header, A
   };
   std::vector<Column> columns;
   for (const std::string& name : header) {
+    check_utf8(name, detail::concat(table.path(), ": line 1: column ", columns.size() + 1));
     Column column{name, columns.size()};
     if (has({header.begin(), header.begin() + static_cast<int64_t>(columns.size())}, name))
       throw table.wrong("the header has the column ", in_quotes(name), " twice; rename one");
@@ -243,7 +244,7 @@ std::vector<Column> read_columns(const CsvRecords& table, const Names& header, A
 
 }  // namespace
 
-Stage table_stage(const SourceArgs& args) {
+Stage table_stage(const SourceArgs& args, const Files& files) {
   ArgReader read("csv", args);
   const auto path = read.want<std::string>("path");
   const auto separator = read.get<std::string>("separator", ",");
@@ -252,7 +253,7 @@ Stage table_stage(const SourceArgs& args) {
   if (separator.size() != 1 || separator == "\"" || separator == "\n")
     throw Error(Errc::invalid_argument, "csv wants one character as separator, got ",
                 in_quotes(separator));
-  CsvRecords table(path, Lines::kAnySize, separator[0]);
+  CsvRecords table(files.open(path), separator[0]);
   Names fields;
   if (!table.next(fields))
     throw Error(Errc::bad_data, path, ": expected a header line, found an empty file");
@@ -287,7 +288,8 @@ Stage table_stage(const SourceArgs& args) {
       if (column.label == label && !stacks(column)) rows.add(column);
   if (rows.fields.empty())
     throw Error(Errc::invalid_argument, "csv: ignore leaves no column of ", path);
-  return rows_stage(std::move(rows.fields), std::move(rows.columns), path, std::move(rows.starts));
+  return rows_stage(std::move(rows.fields), std::move(rows.columns), path,
+                    std::move(rows.starts));
 }
 
 }  // namespace troupe

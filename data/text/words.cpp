@@ -8,7 +8,6 @@
 #include <cstdlib>
 
 #include "data/lines.hpp"
-#include "data/text/text_file.hpp"
 
 namespace troupe {
 namespace {
@@ -133,7 +132,7 @@ void add_words(WordCounts& counts, std::string_view text, TokenKind kind) {
 WordCounts count_words(const std::vector<std::string>& paths, TokenKind kind) {
   WordCounts counts;
   std::string scratch;
-  for (const std::string& path : listed_files(paths, "count_words")) {
+  for (const std::string& path : list_files(local_files(), paths, "count_words")) {
     Lines lines(path);
     for (std::string_view line; lines.next(line);) {
       if (invalid_utf8(line) != line.npos)

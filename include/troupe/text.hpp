@@ -25,8 +25,7 @@ namespace troupe {
 
 enum class TokenKind : uint8_t {
   // In lower case and NFC: runs of letters, marks and digits (Unicode), with a `.` or `,` between
-  // two
-  // digits; each punctuation character or symbol is a token of its own, so "L'été, 3.5" gives
+  // two digits; each punctuation character or symbol is a token of its own, so "L'été, 3.5" gives
   // l ' été , 3.5. Controls and formats such as soft hyphens are left out. For scripts that put
   // space between words.
   words,
@@ -49,8 +48,8 @@ using WordCounts = std::unordered_map<std::string, int64_t, WordHash, std::equal
 
 // Counts the tokens of `text`. Throws: as tokenize().
 void add_words(WordCounts& counts, std::string_view text, TokenKind kind);
-// The tokens of files, line by line; for `characters` a line end counts as "\n". A path may have
-// the wildcards `*`, `?` and `[...]`. Throws: Error(io); Error(bad_data) with file and line.
+// The tokens of files, line by line, without a byte order mark; for `characters` a line end counts
+// as "\n". Paths are as those of readers below. Throws: Error(io); Error(bad_data) with the line.
 WordCounts count_words(const std::vector<std::string>& paths, TokenKind kind);
 
 // Words and their numbers: 0 to 3 are the special tokens, then others. A handle; copies are cheap,
@@ -130,8 +129,8 @@ class Bpe {
   std::shared_ptr<State> state_;
 };
 
-// Readers of sources (troupe/source.hpp) with their arguments; a path is plain or gzipped, and may
-// have the wildcards `*`, `?` and `[...]`.
+// Readers of sources (troupe/source.hpp) with their arguments. A file is plain or gzipped; one of
+// `paths` may be a folder, for its files, or have the wildcards `*`, `?` and `[...]`.
 //
 // lines: the lines of files, one record each; larger than memory.
 //   paths      one after the other; fields: the name of the one field, "text" by default

@@ -1,5 +1,5 @@
 // Readers of sources, and the arguments that they are given.
-#include "data/source/rows.hpp"
+#include "data/source/readers.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temp_file.hpp"
 
@@ -20,7 +20,8 @@ std::string idx_u8(const std::vector<char>& dims, const std::string& elements) {
 
 TEST_CASE("the reader idx gives an image and a label a record, in every epoch") {
   const TempFile images("images", idx_u8({3, 2}, "abcdef")), labels("labels", idx_u8({3}, "xyz"));
-  const Stage stage = reader("idx").make({{"images", images.path()}, {"labels", labels.path()}});
+  const Stage stage =
+      reader("idx").make({{"images", images.path()}, {"labels", labels.path()}}, local_files());
   CHECK(stage->fields() == Fields{{"image", {DType::u8, {2}}}, {"label", {DType::u8, {}}}});
   for (const int64_t epoch : {0, 7}) {
     const auto stream = stage->open(epoch);
@@ -36,7 +37,7 @@ TEST_CASE("the reader idx gives an image and a label a record, in every epoch") 
 
 TEST_CASE("arguments that a reader does not have, wants, or has of another type are refused") {
   const auto refused = [](const SourceArgs& args) {
-    return refusal_of([&] { reader("idx").make(args); }).text;
+    return refusal_of([&] { reader("idx").make(args, local_files()); }).text;
   };
   CHECK(refused({}) == "idx wants the argument images");
   CHECK(refused({{"images", int64_t{3}}}) == "idx wants a text as images, got a whole number");

@@ -1,7 +1,7 @@
 // Sources whose records are rows of arrays in files.
 #include <doctest/doctest.h>
 
-#include "data/source/stage.hpp"
+#include "data/source/readers.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temp_file.hpp"
 #include "troupe/files.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 Stage made(std::string_view name, const SourceArgs& args) {
   for (const SourceReader& r : builtin_readers())
-    if (r.name == name) return r.make(args);
+    if (r.name == name) return r.make(args, local_files());
   throw Error(Errc::internal, "no reader ", name);
 }
 

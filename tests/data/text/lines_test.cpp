@@ -1,5 +1,6 @@
 // The readers lines and documents: records, places, and files that they refuse.
 #include "tests/data/text/reading.hpp"
+#include "tests/support/fake_files.hpp"
 #include "tests/support/refusal.hpp"
 #include "tests/support/temp_file.hpp"
 
@@ -113,6 +114,17 @@ TEST_CASE("documents are whole files, without byte order mark and carriage retur
       Errc::bad_data, [&] { lazy->make(); }, "test-documents-3: line 2: byte 1 (0x80)");
 }
 
+TEST_CASE("texts come from any storage, and a folder stands for its files, in their bytes' order") {
+  const FakeFiles files(
+      {{"d/a", "one\n"}, {"d/B", "two\n"}, {"d/.c", "no\n"}, {"t.csv", "x\n7\n"}});
+  const SourceArgs folder = {{"paths", Texts{"d"}}};
+  CHECK(all_texts(read_stage("lines", folder, files)) == Texts{"two", "one"});
+  const Stage documents = read_stage("documents", folder, files);
+  CHECK(all_texts(documents) == Texts{"two\n", "one\n"});
+  const Stage table = read_stage("csv", {{"path", std::string("t.csv")}}, files);
+  CHECK(all_records(table)[0][0].item<float>() == 7);
+}
+
 TEST_CASE("arguments of lines and documents that do not fit are refused") {
   const TempFile file("lines", "a\n");
   const auto refused = [](std::string_view reader, const SourceArgs& args) {
@@ -120,14 +132,14 @@ TEST_CASE("arguments of lines and documents that do not fit are refused") {
   };
   const Texts path = {file.path()}, paths = {file.path(), file.path()};
   has(refused("lines", {{"paths", Texts{}}}), "lines wants at least one file in paths, got none");
-  has(refused("lines", {{"paths", Texts{"no-such-file"}}}), "cannot open no-such-file");
-  has(refused("lines", {{"paths", Texts{"no-*"}}}), "no file matches no-*");
+  has(refused("lines", {{"paths", Texts{"no-such-file"}}}), "there is no file no-such-file");
+  has(refused("lines", {{"paths", Texts{"no-*"}}}), "no file matches the pattern no-*");
   has(refused("lines", {{"paths", path}, {"line_bytes_max", int64_t{0}}}), "at least 1, got 0");
   has(refused("lines", {{"paths", path}, {"fields", paths}}), "for each of 1 field, got 2");
   has(refused("lines", {{"paths", paths}, {"parallel", true}}),
       "lines wants a name in fields for each of 2 files side by side, got 0");
   has(refused("lines", {{"paths", paths}, {"parallel", true}, {"fields", paths}}),
-      "lines has two fields of the name " + file.path());
+      "lines gives two fields of the name " + file.path());
   has(refused("lines", {{"paths", Texts{}}, {"parallel", true}}), "for each of 0 files");
   has(refused("lines", {{"path", path}}), "lines wants the argument paths");
   has(refused("documents", {{"paths", path}, {"fields", path}}), "has no argument fields");

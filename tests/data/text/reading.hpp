@@ -5,14 +5,16 @@
 #include <vector>
 
 #include "data/source/fields.hpp"
+#include "data/source/readers.hpp"
 #include "data/text/parts.hpp"
 #include "troupe/text.hpp"
 
 namespace troupe {
 
-inline Stage read_stage(std::string_view name, const SourceArgs& args) {
+inline Stage read_stage(std::string_view name, const SourceArgs& args,
+                        const Files& files = local_files()) {
   for (const SourceReader& reader : builtin_readers())
-    if (reader.name == name) return reader.make(args);
+    if (reader.name == name) return reader.make(args, files);
   throw Error(Errc::internal, "no reader ", name);
 }
 
