@@ -5,8 +5,8 @@
 
 namespace troupe {
 
-// Writes `text` to `path` by way of `path`.partial, so that there is never half a file. Throws:
-// Error(io).
+// Writes `text` to `path`: after a crash there is the old file or the whole new one, and of several
+// writers the last one stays. Throws: Error(io).
 void write_text_file(const std::string& path, const std::string& text);
 
 }  // namespace troupe

@@ -1,4 +1,8 @@
 // Vocabulary: made from counts, written, read, and every file that is none.
+#include <filesystem>
+#include <iterator>
+#include <thread>
+
 #include "tests/support/refusal.hpp"
 #include "tests/support/temp_file.hpp"
 #include "troupe/text.hpp"
@@ -63,6 +67,25 @@ TEST_CASE("a vocabulary that is written and read is the same, whatever its words
   CHECK(Vocabulary::read(windows.path()).word(4) == "a");
 }
 
+TEST_CASE("a vocabulary that several write at once is whole, and nothing else is left") {
+  const std::filesystem::path folder = binary_dir() + "/test-written-at-once";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const std::string path = folder / "vocabulary";
+  std::vector<std::thread> writers;
+  for (const int words : {100, 2000})
+    writers.emplace_back([&path, words] {
+      WordCounts counts;
+      for (int i = 0; i < words; ++i) counts[detail::concat("w", i)] = 1;
+      for (int i = 0; i < 20; ++i) Vocabulary::of(counts).write(path);
+    });
+  for (std::thread& writer : writers) writer.join();
+  const int64_t words = Vocabulary::read(path).size() - 4;
+  CHECK((words == 100 || words == 2000));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_CASE("a file that is no vocabulary is refused with its line") {
   struct Case {
     const char* name;
@@ -93,7 +116,7 @@ TEST_CASE("a file that is no vocabulary is refused with its line") {
   CHECK(code_of([] { Vocabulary::read("no-such-vocabulary"); }) == Errc::io);
   check_error(
       Errc::io, [] { Vocabulary::of({}).write("no-such-folder/vocabulary"); },
-      "cannot write no-such-folder/vocabulary: No such file or directory");
+      "cannot create no-such-folder/vocabulary.", "No such file or directory");
 }
 
 TEST_CASE("a vocabulary of another model is refused by its size or its fingerprint") {
