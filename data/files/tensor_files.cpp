@@ -155,10 +155,17 @@ std::map<std::string, std::string> safetensors_metadata(const std::string& path)
 
 void write_safetensors(Disk& disk, const std::string& path, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata) {
+  const auto is_utf8 = [&](const std::string& text) {
+    return parse_json(json_quote(text), path).text == text;
+  };
+  for (const auto& [key, value] : metadata)
+    if (!is_utf8(key) || !is_utf8(value))
+      throw Error(Errc::invalid_argument, "cannot write ", path, ": the metadata ", json_quote(key),
+                  " is not UTF-8, as the format wants it");
   std::vector<std::pair<std::string, Tensor>> all;
   for (const auto& [name, tensor] : tensors) {
     want_written(tensor, path, name);
-    if (name == kSafetensorsMetadata || parse_json(json_quote(name), path).text != name)
+    if (name == kSafetensorsMetadata || !is_utf8(name))
       throw Error(Errc::invalid_argument, "cannot write ", path, ": a tensor cannot be named ",
                   json_quote(name), "; the format wants UTF-8, and keeps ", kSafetensorsMetadata,
                   " for itself");

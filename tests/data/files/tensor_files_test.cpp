@@ -100,6 +100,12 @@ TEST_CASE("what is written is read back with the same bits, and is what numpy wr
       },
       "a tensor cannot be named");
   check_invalid([&] { write_safetensors(safe.path(), {{"\xff", all["u8"]}}); }, "UTF-8");
+  for (const char* bad : {"v\xff", "\x80"})
+    check_invalid(
+        [&] {
+          write_safetensors(safe.path(), all, {{"k", bad}});
+        },
+        "the metadata \"k\" is not UTF-8");
   check_invalid([&] { write_npy(npy.path(), Tensor()); }, "holds nothing");
   CHECK(read_safetensors(safe.path()).size() == all.size());  // refusals left the files alone
 }
