@@ -95,5 +95,7 @@ class ArgReader {
   const SourceArgs& args_;
   std::vector<std::string> asked_;
 };
+    if constexpr (std::is_same_v<T, double>)  // a whole number is one, too
+      if (const auto* whole = std::get_if<int64_t>(&arg)) return static_cast<double>(*whole);
 
 }  // namespace troupe

@@ -35,6 +35,14 @@ TEST_CASE("the reader idx gives an image and a label a record, in every epoch") 
   }
 }
 
+TEST_CASE("a number may be written as a whole number") {
+  const SourceArgs args = {{"p", int64_t{1}}, {"n", 0.5}};
+  ArgReader read("f", args);
+  CHECK(read.want<double>("p") == 1);
+  CHECK(refusal_of([&] { read.want<int64_t>("n"); }).text ==
+        "f wants a whole number as n, got a number");
+}
+
 TEST_CASE("arguments that a reader does not have, wants, or has of another type are refused") {
   const auto refused = [](const SourceArgs& args) {
     return refusal_of([&] { reader("idx").make(args, local_files()); }).text;
