@@ -132,7 +132,7 @@ class BatchStage final : public SourceStage {
   bool same_count() const override { return before_->same_count(); }
   int64_t size() const override {
     const int64_t n = before_->size();
-    return n < 0 ? -1 : (n + (drop_last_ ? 0 : size_ - 1)) / size_;
+    return n < 0 ? -1 : n / size_ + (!drop_last_ && n % size_ != 0 ? 1 : 0);
   }
   Batching batching() const override {
     return drop_last_ ? Batching::full_batches : Batching::batches;

@@ -1,4 +1,5 @@
 // Source of troupe/source.hpp: descriptions of stages, and records that a program reads itself.
+#include <exception>
 #include <utility>
 
 #include "data/source/cursor.hpp"
@@ -79,6 +80,7 @@ Source Source::from_text(const std::string& text) { return Source(spec_from_text
 struct SourceRecords {
   Stage stage;
   std::unique_ptr<RecordStream> stream;
+  std::exception_ptr error = nullptr;
 };
 
 Source::Records::Records(std::unique_ptr<SourceRecords> state) : state_(std::move(state)) {}
@@ -86,9 +88,15 @@ Source::Records::Records(Records&&) noexcept = default;
 Source::Records::~Records() = default;
 const Fields& Source::Records::fields() const { return state_->stage->fields(); }
 std::optional<Record> Source::Records::next() {
-  const Lazy record = state_->stream->next();
-  if (!record) return std::nullopt;
-  return record->make();
+  if (state_->error) std::rethrow_exception(state_->error);
+  try {
+    const Lazy record = state_->stream->next();
+    if (!record) return std::nullopt;
+    return record->make();
+  } catch (...) {  // a stream that has thrown is not read any more
+    state_->error = std::current_exception();
+    throw;
+  }
 }
 
 namespace {

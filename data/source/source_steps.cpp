@@ -27,12 +27,13 @@ std::optional<Record> SourceSteps::next() {
     Record record;
   };
   const auto answer = std::make_shared<std::promise<Answer>>();
-  reader_.read(step_++, [answer](Errc code, const std::string& text, Record record) {
+  reader_.read(step_, [answer](Errc code, const std::string& text, Record record) {
     answer->set_value({code, text, std::move(record)});
   });
   Answer got = answer->get_future().get();
   if (got.code == Errc::end_of_data) return std::nullopt;
   if (got.code != Errc::ok) throw Error(got.code, got.text);
+  ++step_;  // one that has failed is tried again, not passed over
   return std::move(got.record);
 }
 

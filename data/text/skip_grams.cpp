@@ -62,6 +62,9 @@ SourceStep bind_skip_grams(const Fields& inputs, const SourceArgs& args) {
                 threshold, " and ", counts.size(), " counts; Vocabulary::counts() makes them");
   for (const int64_t count : counts)
     if (count < 0) throw Error(Errc::invalid_argument, "skip_grams got a count of ", count);
+  if (first_id < 0)
+    throw Error(Errc::invalid_argument, "skip_grams wants a first_id of at least 0, got ",
+                first_id);
   const std::vector<uint64_t> keep = keep_of(threshold, counts);
   const bool pairs_apart = per == "pair";
   SourceStep out;

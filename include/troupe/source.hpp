@@ -176,7 +176,8 @@ class Source {
   class Records {
    public:
     const Fields& fields() const;
-    // The next record, or batch; nothing at the end of the epoch. Throws: as read_source().
+    // The next record, or batch; nothing at the end of the epoch. Throws: as read_source(); every
+    // call after an error throws it again.
     std::optional<Record> next();
     explicit Records(std::unique_ptr<struct SourceRecords> state);  // of the library
     Records(Records&&) noexcept;

@@ -151,5 +151,24 @@ TEST_CASE("a function, or a reader, that gives two fields of one name is refused
       "length gives two fields of the name image; give one of them another name");
 }
 
+TEST_CASE("a program that reads a source gets the same error again, and no later record") {
+  const Numbers n(6);
+  Source::Records records = n.source.map("thrown").records(0, *functions());
+  for (int i = 0; i < 3; ++i) CHECK(records.next());
+  const std::string first = error_text(Errc::bad_data, [&] { records.next(); });
+  CHECK(error_text(Errc::bad_data, [&] { records.next(); }) == first);
+  SourceSteps steps(plan_source(n.source.map("thrown").spec()), functions());
+  for (int i = 0; i < 3; ++i) CHECK(steps.next());
+  for (int i = 0; i < 2; ++i) CHECK(error_text(Errc::bad_data, [&] { steps.next(); }) == first);
+}
+
+TEST_CASE("a batch may be larger than any epoch") {
+  const Numbers n(3);
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  CHECK(stages(n.source.batch(most))->size() == 1);
+  CHECK(n.source.batch(most).steps_per_epoch() == 1);
+  CHECK(stages(n.source.batch(most, {.drop_last = true}))->size() == 0);
+}
+
 }  // namespace
 }  // namespace troupe
