@@ -299,6 +299,8 @@ std::vector<std::string> Bpe::encode(std::span<const std::string> words) const {
   return out;
 }
 
+std::vector<std::string> Bpe::pieces(std::string_view word) const { return state_->pieces(word); }
+
 std::vector<std::string> Bpe::decode(std::span<const std::string> pieces) const {
   std::vector<std::string> words;
   bool continues = false;

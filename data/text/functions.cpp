@@ -48,10 +48,7 @@ class Tokenizer {
       return each_token(text, kind_, scratch,
                         [&](std::string_view token) { ids.push_back(vocabulary_.id(token)); });
     cache_.run([&](auto&& word) { each_token(text, kind_, scratch, word); },
-               [&](std::string_view word) {
-                 const std::string one(word);
-                 return vocabulary_.ids(bpe_->encode({&one, 1}));
-               },
+               [&](std::string_view word) { return vocabulary_.ids(bpe_->pieces(word)); },
                [&](const std::vector<int64_t>& pieces) {
                  ids.insert(ids.end(), pieces.begin(), pieces.end());
                });

@@ -119,6 +119,7 @@ class Bpe {
   // The pieces of words, remembered for the first million of different ones. Throws:
   // Error(bad_data) for a word that is not UTF-8 or longer than 64 KiB.
   std::vector<std::string> encode(std::span<const std::string> words) const;
+  std::vector<std::string> pieces(std::string_view word) const;  // of one word, not remembered
   std::vector<std::string> decode(std::span<const std::string> pieces) const;  // words
   // How often each piece stands in the texts whose words were counted.
   WordCounts counts(const WordCounts& words) const;
