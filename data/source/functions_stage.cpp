@@ -1,8 +1,6 @@
 // The stages that call a function for each record: map, filter, expand.
-#include <deque>
-#include "graph/base/fnv.hpp"
-
 #include "data/source/stages.hpp"
+#include "graph/base/fnv.hpp"
 
 namespace troupe {
 namespace {
@@ -14,13 +12,19 @@ struct Function {
   SourceStep step;
   uint64_t seed;
 
-  // Calls one of the functions of `step` on a record. Throws: Error that names the record's place.
+  // Calls one of the functions of `step` on a record.
   template <class F>
   auto call(const F& function, const LazyRecord& record, uint64_t key) const {
     const std::string place = record.place();
     const Record inputs = record.make();
+    return guarded(place,
+                   [&] { return function(SourceCall(before->fields(), inputs, key, place)); });
+  }
+  // Throws: an Error as it comes, or one that names the place.
+  template <class F>
+  auto guarded(const std::string& place, const F& f) const {
     try {
-      return function(SourceCall(before->fields(), inputs, key, place));
+      return f();
     } catch (const Error& e) {
       if (e.code() != Errc::end_of_data) throw;
       throw Error(Errc::bad_data, e.what());  // only the source itself ends the data
@@ -114,25 +118,57 @@ class FilterStream final : public FunctionStream {
   }
 };
 
+// The results of one record.
+struct Expanded {
+  FunctionPtr function;
+  std::string place;
+  Expansion results;
+};
+
+// A result that is made when it is needed.
+class LateResult final : public LazyRecord {
+ public:
+  LateResult(std::shared_ptr<const Expanded> of, int64_t number)
+      : of_(std::move(of)), number_(number) {}
+  Record make() const override {
+    Record out = of_->function->guarded(of_->place, [&] { return of_->results.at(number_); });
+    of_->function->check(out, of_->place);
+    return out;
+  }
+  std::string place() const override { return of_->place; }
+
+ private:
+  const std::shared_ptr<const Expanded> of_;
+  const int64_t number_;
+};
+
 class ExpandStream final : public FunctionStream {
  public:
   using FunctionStream::FunctionStream;
   Lazy next() override {
-    while (ready_.empty()) {
+    while (next_ == count_) {
+      results_.reset();
       const Lazy record = from();
       if (!record) return nullptr;
-      for (Record& one : function().call(function().step.expand, *record, next_key())) {
-        function().check(one, record->place());
-        ready_.push_back(std::make_shared<MadeRecord>(std::move(one), record->place()));
-      }
+      results_ = std::make_shared<Expanded>(Expanded{
+          shared(), record->place(), function().call(function().step.expand, *record, next_key())});
+      const Expansion& all = results_->results;
+      if (all.count < 0)
+        throw Error(Errc::bad_data, results_->place, ": function ", function().name, " gave ",
+                    all.count, " results");
+      next_ = 0;
+      count_ = all.at ? all.count : static_cast<int64_t>(all.records.size());
     }
-    Lazy out = std::move(ready_.front());
-    ready_.pop_front();
-    return out;
+    const int64_t number = next_++;
+    if (results_->results.at) return std::make_shared<LateResult>(results_, number);
+    Record& one = results_->results.records[static_cast<size_t>(number)];
+    function().check(one, results_->place);
+    return std::make_shared<MadeRecord>(std::move(one), results_->place);
   }
 
  private:
-  std::deque<Lazy> ready_;  // the rest of one record's results
+  std::shared_ptr<Expanded> results_;  // of the last record; those before next_ are given
+  int64_t next_ = 0, count_ = 0;
 };
 
 template <class Stream>

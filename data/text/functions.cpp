@@ -187,10 +187,12 @@ SourceStep bind_windows(const Fields& inputs, const SourceArgs& args) {
   out.fields = {{"inputs", type}, {"targets", type}};
   out.expand = [=](const SourceCall& call) {
     const Tensor& all = call.record()[number];
-    std::vector<Record> windows;
-    for (int64_t at = 0; at + length < all.dim(0); at += stride)
-      windows.push_back({all.rows(at, at + length), all.rows(at + 1, at + length + 1)});
-    return windows;
+    const int64_t places = std::max<int64_t>(0, all.dim(0) - length);  // where a window may begin
+    const int64_t count = places / stride + (places % stride != 0 ? 1 : 0);
+    return Expansion(count, [=](int64_t i) {
+      const int64_t at = i * stride;
+      return Record{all.rows(at, at + length), all.rows(at + 1, at + length + 1)};
+    });
   };
   return out;
 }

@@ -24,6 +24,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -69,6 +70,17 @@ class SourceCall {
   const std::string& place_;
 };
 
+// The results of `expand` for one record: all of them, or their number and a function that makes
+// result i when it is needed, on any thread and with the same result each time. So a long record
+// with many results takes no more memory than the function holds.
+struct Expansion {
+  Expansion(std::vector<Record> all) : records(std::move(all)) {}  // NOLINT: a list is one
+  Expansion(int64_t n, std::function<Record(int64_t i)> make) : count(n), at(std::move(make)) {}
+  std::vector<Record> records = {};
+  int64_t count = 0;  // of `at`
+  std::function<Record(int64_t i)> at = {};
+};
+
 // A function bound to the fields of its input and to its arguments; exactly one of `map`, `keep`
 // and `expand` is set. Called from several threads at once. An exception ends the training; one
 // that is no Error is reported as Error(bad_data) with the record's place, and a step that ends
@@ -78,8 +90,8 @@ struct SourceStep {
   Fields fields = {};  // of its results; not for `keep`
   std::function<Record(const SourceCall&)> map = {};
   std::function<bool(const SourceCall&)> keep = {};
-  std::function<std::vector<Record>(const SourceCall&)> expand = {};
-  // `keep` and `expand` give a record the same number of results in every epoch: they do not draw.
+  std::function<Expansion(const SourceCall&)> expand = {};
+  // `keep` and `expand` give a record the same number of results in every epoch.
   bool same_count = true;
 };
 

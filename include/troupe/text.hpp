@@ -140,7 +140,8 @@ class Bpe {
 //   skip_empty true: without records in which a line is empty
 //   line_bytes_max  a longer line is refused; 1 MiB by default
 // documents: each of the files `paths` is one record, with the field "text". With `tokenize` and
-//   `windows` it gives a language model its sequences. In memory one at a time.
+//   `windows` it gives a language model its sequences; a document is in memory as long as one of
+//   its windows is.
 // csv: a table with a header line, which it reads into memory by columns. The fields are the
 //   columns by name: numbers as f32 [], others as the arguments say.
 //   path, separator   "," by default

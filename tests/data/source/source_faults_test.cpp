@@ -170,5 +170,35 @@ TEST_CASE("a batch may be larger than any epoch") {
   CHECK(stages(n.source.batch(most, {.drop_last = true}))->size() == 0);
 }
 
+TEST_CASE("results of expand that are made late are made when a record is, and checked") {
+  const Numbers n(3);
+  int made = 0;
+  const auto late = ops_with(
+      {}, {{"late", [&](const Fields& fields, const SourceArgs&) {
+              return SourceStep{.fields = fields, .expand = [&](const SourceCall& call) {
+                                  const uint8_t x = call["image"].item<uint8_t>();
+                                  return Expansion(x + 1, [&made, x](int64_t i) {
+                                    ++made;
+                                    if (x == 2 && i == 1) throw std::runtime_error("two");
+                                    return Record{Tensor::scalar<uint8_t>(
+                                        static_cast<uint8_t>(10 * x + static_cast<int>(i)))};
+                                  });
+                                }};
+            }}});
+  const Stage stage = build_stages(*n.source.expand("late").spec(), [&](std::string_view name) {
+    return late->find_function(name);
+  });
+  const auto stream = stage->open(0);
+  std::vector<Lazy> all;
+  while (Lazy record = stream->next()) all.push_back(std::move(record));
+  CHECK(made == 0);
+  CHECK(all.size() == 6);
+  CHECK(values_of(all[2]->make()) == std::vector{11});
+  CHECK(values_of(all[2]->make()) == std::vector{11});
+  CHECK(made == 2);
+  has(error_text(Errc::bad_data, [&] { all[4]->make(); }),
+      n.file.path() + ": record 2: function late failed: two");
+}
+
 }  // namespace
 }  // namespace troupe

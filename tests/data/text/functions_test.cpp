@@ -174,7 +174,7 @@ TEST_CASE("windows are inputs and the same shifted by one, as far as they are fu
     const SourceStep step = bound("windows", fields, args);
     CHECK(step.same_count);
     std::string out;
-    for (const Record& r : step.expand(OneCall(fields, {row(ids)}).call)) {
+    for (const Record& r : results_of(step.expand(OneCall(fields, {row(ids)}).call))) {
       for (const Tensor& t : r)
         for (const int64_t id : ids_of(t)) out += static_cast<char>('0' + id);
       out += ' ';

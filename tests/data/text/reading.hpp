@@ -25,6 +25,11 @@ inline std::vector<Record> all_records(const Stage& stage, int64_t epoch = 0) {
   return out;
 }
 
+inline std::vector<Record> results_of(Expansion all) {
+  for (int64_t i = 0; i < all.count; ++i) all.records.push_back(all.at(i));
+  return std::move(all.records);
+}
+
 inline SourceStep bound(std::string_view name, const Fields& inputs, const SourceArgs& args) {
   for (const SourceFunction& function : builtin_functions())
     if (function.name == name) return function.bind(inputs, args);

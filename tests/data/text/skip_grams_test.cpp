@@ -18,7 +18,7 @@ std::vector<Record> expanded(const SourceStep& step, const Ids& ids, uint64_t ke
   const Record record = {
       Tensor::of<int64_t>(std::span<const int64_t>(ids), {static_cast<int64_t>(ids.size())})};
   const std::string place = "corpus: line 3";
-  return step.expand(SourceCall(kIds, record, key, place));
+  return results_of(step.expand(SourceCall(kIds, record, key, place)));
 }
 
 Pairs pairs_of(const SourceArgs& args, const Ids& ids, uint64_t key = 1) {
