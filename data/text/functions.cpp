@@ -3,6 +3,7 @@
 #include <charconv>
 #include <optional>
 
+#include "data/random.hpp"
 #include "data/source/fields.hpp"
 #include "data/text/parts.hpp"
 #include "data/text/utf8.hpp"
@@ -177,20 +178,29 @@ SourceStep bind_windows(const Fields& inputs, const SourceArgs& args) {
   const size_t number = wanted_field(read, inputs, "windows");
   const auto length = read.want<int64_t>("length");
   const auto stride = read.get<int64_t>("stride", length);
+  const auto offset = read.get<std::string>("offset", "first");
   read.done();
   check_row(inputs[number], "windows");
   if (length < 1 || stride < 1)
     throw Error(Errc::invalid_argument, "windows wants a length and a stride of at least 1, got ",
                 length, " and ", stride);
+  if (offset != "first" && offset != "drawn")
+    throw Error(Errc::invalid_argument, "windows wants offset = first or drawn, got ",
+                in_quotes(offset));
   SourceStep out;
   const TensorType type = {inputs[number].type.dtype, {length}};
   out.fields = {{"inputs", type}, {"targets", type}};
-  out.expand = [=](const SourceCall& call) {
+  out.expand = [=, drawn = offset == "drawn"](const SourceCall& call) {
     const Tensor& all = call.record()[number];
     const int64_t places = std::max<int64_t>(0, all.dim(0) - length);  // where a window may begin
-    const int64_t count = places / stride + (places % stride != 0 ? 1 : 0);
+    int64_t first = 0, count = places / stride + (places % stride != 0 ? 1 : 0);
+    if (drawn && places > 0) {  // as many windows as the last offset leaves
+      const int64_t offsets = std::min(stride, places);
+      first = static_cast<int64_t>(SplitMix{call.key()}.below(static_cast<uint64_t>(offsets)));
+      count = std::max<int64_t>(1, places / stride);
+    }
     return Expansion(count, [=](int64_t i) {
-      const int64_t at = i * stride;
+      const int64_t at = first + i * stride;
       return Record{all.rows(at, at + length), all.rows(at + 1, at + length + 1)};
     });
   };

@@ -169,6 +169,9 @@ class Bpe {
 // windows: cuts a field [n] into records of `inputs` [length] and `targets` [length], the same
 //   shifted by one; one begins every `stride` elements, `length` by default. Elements at the end
 //   that fill no window, and other fields, are left out. No element is copied.
+//   offset     "first" (by default): the first window begins with the first element; "drawn": with
+//              one of the first `stride`, anew for each record in each epoch. The number of windows
+//              is the same in every epoch, so "drawn" may leave one out that would fit
 // skip_grams: pairs of a word `centre` and a word `context` near it (Mikolov et al. 2013) from a
 //   field of ids, drawn anew in each epoch.
 //   window     of word i has the words from i - b to i + b, b uniform in 1 ... window; 5 by default

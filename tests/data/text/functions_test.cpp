@@ -1,4 +1,6 @@
 // Functions of sources over text: ids of tokens, lengths, windows, and arguments they refuse.
+#include <numeric>
+#include <set>
 #include <thread>
 
 #include "tests/data/text/reading.hpp"
@@ -201,6 +203,40 @@ TEST_CASE("windows are inputs and the same shifted by one, as far as they are fu
         bound("windows", kText, {{"field", std::string("label")}, {"length", int64_t{1}}});
       },
       "windows wants a field of one dimension, label is []");
+}
+
+TEST_CASE("windows may begin at a drawn element, as many in every epoch") {
+  const Fields fields = {{"text", {DType::i64, {-1}}}};
+  const auto first_ids = [&](int64_t n, uint64_t key) {
+    Ids ids(static_cast<size_t>(n)), out;
+    std::iota(ids.begin(), ids.end(), 0);
+    const SourceStep step =
+        bound("windows", fields, {{"length", int64_t{4}}, {"offset", std::string("drawn")}});
+    CHECK(step.same_count);
+    const Record record = {row(ids)};
+    for (const Record& r : results_of(step.expand(SourceCall(fields, record, key, "text")))) {
+      out.push_back(ids_of(r[0]).front());
+      CHECK(ids_of(r[1]).back() == out.back() + 4);
+      CHECK(ids_of(r[1]).back() < n);
+    }
+    return out;
+  };
+  std::set<int64_t> offsets;
+  for (uint64_t key = 0; key < 100; ++key) {
+    const Ids first = first_ids(30, key);  // 26 places: 7 windows for offsets 0 and 1, else 6
+    CHECK(first.size() == 6);
+    CHECK(first[1] == first[0] + 4);
+    offsets.insert(first[0]);
+    CHECK(first_ids(6, key).size() == 1);
+    CHECK(first_ids(4, key).empty());
+  }
+  CHECK(offsets == std::set<int64_t>{0, 1, 2, 3});
+  CHECK(first_ids(30, 5) == first_ids(30, 5));
+  check_invalid(
+      [&] {
+        bound("windows", fields, {{"length", int64_t{4}}, {"offset", std::string("any")}});
+      },
+      "windows wants offset = first or drawn, got \"any\"");
 }
 
 }  // namespace
