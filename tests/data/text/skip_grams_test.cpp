@@ -117,6 +117,7 @@ TEST_CASE("arguments and ids that do not fit are refused") {
   has(refused({{"subsample", 1.5}, {"counts", Ids{1}}}), "a subsample from 0 to 1");
   has(refused({{"subsample", std::nan("")}, {"counts", Ids{1}}}), "a subsample from 0 to 1");
   has(refused({{"subsample", 0.1}, {"counts", Ids{-1}}}), "got a count of -1");
+  has(refused({{"first_id", int64_t{-1}}}), "a first_id of at least 0, got -1");
   check_error(
       Errc::bad_data,
       [] {
