@@ -125,7 +125,14 @@ void CheckpointTaker::commit(const std::shared_ptr<Attempt>& attempt) {
 }
 
 void CheckpointTaker::went_back_to(const std::string& directory, const std::string& manifest) {
-  disk().post([this, directory, manifest] { own_[folder_key(directory)] = manifest; });
+  disk().post([this, directory, manifest] {
+    std::optional<std::string> newest;
+    try {
+      newest = newest_manifest_name(disk().disk(), directory);
+    } catch (const Error&) {  // a save there tells the same error
+    }
+    own_[folder_key(directory)] = newest.value_or(manifest);
+  });
 }
 
 // Another run's checkpoints would be counted and removed as if they were this one's, and the newest

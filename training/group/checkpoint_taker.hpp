@@ -43,8 +43,8 @@ class CheckpointTaker {
   // on any thread.
   void take(CheckpointRequest request, std::vector<ParameterSpec> parameters,
             std::function<void()> captured, WhenDone done);
-  // The shards have the values of this checkpoint: the folder's newest one is this session's own.
-  // The group's actor.
+  // The shards have the values of this checkpoint: the folder's newest one, which is this one or a
+  // damaged one behind it, is this session's own. The group's actor.
   void went_back_to(const std::string& directory, const std::string& manifest);
 
  private:
@@ -69,7 +69,7 @@ class CheckpointTaker {
   // On the disk thread alone. The last generation by directory: a shard that was given up may still
   // write its file of it, so no other attempt uses it, even without a trace of it on disk.
   std::map<std::string, int64_t> generations_;
-  // The file name of the newest manifest that this session wrote there or began with, by directory.
+  // The file name of the newest manifest that this session wrote or found there, by directory.
   std::map<std::string, std::string> own_;
   std::set<std::string> warned_;  // of files that could not be removed
   Disk* const given_disk_;

@@ -1,5 +1,7 @@
 // Checkpoints of a program that trains with Session::run().
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/support/fit.hpp"
 
@@ -140,6 +142,30 @@ TEST_CASE("a folder keeps the checkpoints of one run, which goes on where it was
   LocalFit third;  // its run is another one, though it has the parameters
   load_parameters(third.session, folder.path(), {.strict = false});
   check_invalid([&] { save_parameters(third.session, folder.path()); }, "of another run");
+}
+
+TEST_CASE("a loop goes on in its folder when the newest checkpoint there is damaged") {
+  Folder folder("save-behind-damage");
+  {
+    LocalFit fit;
+    for (int64_t step = 0; step < 2; ++step) {
+      run_steps(fit.session, fit, step, step + 1, false);
+      save_parameters(fit.session, folder.path());
+    }
+  }
+  std::filesystem::path newest;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    if (entry.path().string().ends_with(".manifest.json") && entry.path() > newest)
+      newest = entry.path();
+  std::ofstream(newest, std::ios::app) << "damage";
+  LocalFit again;
+  load_parameters(again.session, folder.path());  // the older one
+  run_steps(again.session, again, 1, 3, false);
+  const double last = weight(again.session);
+  save_parameters(again.session, folder.path());
+  LocalFit third;
+  load_parameters(third.session, folder.path());
+  CHECK(weight(third.session) == last);
 }
 
 TEST_CASE("a loop saves into the folder of the session's own training") {
