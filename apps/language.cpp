@@ -171,12 +171,7 @@ int run(const Options& given) {
   what.evaluation = {
       .feeds = {inputs, targets},
       .fetches = {reduce_mean(softmax_cross_entropy(network.logits(model, inputs), targets))},
-      .metrics = {metric(
-          "perplexity", Perplexity(),
-          [](Perplexity& p, const std::vector<Tensor>& values, const Batch& batch) {
-            p.add(values[0].item<float>(), static_cast<double>(batch.features.size()));
-          },
-          [](const Perplexity& p) { return p.value(); }, false)}};
+      .metrics = {perplexity()}};
   // It goes on from the end of a line.
   nn::Model again(graph);
   const Output sample =

@@ -246,8 +246,8 @@ using Scores = std::map<std::string, double>;  // by the metric's name
 Scores evaluate(Session& session, const Evaluation& evaluation, const Dataset& data,
                 const RunOptions& run = {});
 // The same for one epoch of a source of batches, which this process reads. Metrics get its first
-// field as features, and its field "label", if it has one, as labels. Throws: as read_source(),
-// too.
+// field as features, and as labels its field "label", or else its second one, if it has one.
+// Throws: as read_source(), too.
 Scores evaluate(Session& session, const Evaluation& evaluation, const Source& data,
                 const RunOptions& run = {});
 

@@ -12,6 +12,7 @@
 
 #include "actors/async/option_range.hpp"
 #include "actors/master/session_state.hpp"
+#include "data/source/fields.hpp"
 #include "data/source/source_steps.hpp"
 #include "graph/op_properties.hpp"
 #include "graph/prune.hpp"
@@ -86,13 +87,14 @@ NextBatch batches_of(const Session& session, const Evaluation& e, const Source& 
     throw refuse("evaluate", "Evaluation::feeds are ", e.feeds.size(),
                  " outputs, and the source has ", fields.size(),
                  " fields; give one for each, as SourceBatch::outputs() does");
-  return [steps, fields, begin = int64_t{0}]() mutable -> std::optional<Fed> {
+  size_t labels = find_field(fields, "label");
+  if (labels == fields.size()) labels = 1;
+  return [steps, fields, labels, begin = int64_t{0}]() mutable -> std::optional<Fed> {
     std::optional<Record> record = steps->next();
     if (!record) return std::nullopt;
     Fed out{std::move(*record), {}};
     out.batch.features = out.feeds[0];
-    for (size_t i = 0; i < fields.size(); ++i)
-      if (fields[i].name == "label") out.batch.labels = out.feeds[i];
+    if (labels < fields.size()) out.batch.labels = out.feeds[labels];
     const Tensor& first = out.feeds[0];
     for (int64_t i = 0; i < (first.ndim() == 0 ? 1 : first.dim(0)); ++i)
       out.batch.records.push_back(begin++);

@@ -392,5 +392,20 @@ TEST_CASE("a function that says the data have ended does not end a training well
   has(error_text(Errc::bad_data, [&] { train(session, model.towers, options); }), "no more");
 }
 
+TEST_CASE("the second field of a source is the label where none is called so") {
+  const Files files;
+  const Source source =
+      files.source()
+          .map("rename", {{"from", std::string("label")}, {"to", std::string("targets")}})
+          .batch(4);
+  Classifier model(1, nullptr);
+  Session session = Session::local(model.graph);
+  const Scores scores = evaluate(
+      session,
+      {.feeds = model.batches[0], .fetches = {model.towers[0].loss}, .metrics = {perplexity()}},
+      source);
+  CHECK(scores.at("perplexity") == doctest::Approx(2));  // of equal scores for two classes
+}
+
 }  // namespace
 }  // namespace troupe
