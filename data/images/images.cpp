@@ -226,6 +226,9 @@ class ImagesStage final : public SourceStage {
     if (album_->is_gzip) return std::make_unique<GzipStream>(album_);
     return std::make_unique<IndexStream>(album_);
   }
+  int64_t size() const override {
+    return album_->is_gzip ? -1 : static_cast<int64_t>(album_->index.size());
+  }
 
  private:
   const SharedAlbum album_;

@@ -141,6 +141,7 @@ class DocumentStage final : public SourceStage {
   std::unique_ptr<RecordStream> open(int64_t) const override {
     return std::make_unique<Stream>(files_);
   }
+  int64_t size() const override { return static_cast<int64_t>(files_->paths.size()); }
 
  private:
   class Stream final : public RecordStream {

@@ -69,6 +69,8 @@ TEST_CASE("pictures of a folder come in order of class and name, of a tar in its
     CHECK(listing(stage) == wanted);  // another pass
   }
 }
+    CHECK(stage->size() == (path == "a.tar" ? 3 : -1));
+    CHECK(stage->files()[0].name == path);
 
 TEST_CASE("local folders and archives are read") {
   const TempFile archive("images.tar", tar({{"cat/1.png", picture(7)}}));

@@ -121,6 +121,7 @@ TEST_CASE("texts come from any storage, and a folder stands for its files, in th
   CHECK(all_texts(read_stage("lines", folder, files)) == Texts{"two", "one"});
   const Stage documents = read_stage("documents", folder, files);
   CHECK(all_texts(documents) == Texts{"two\n", "one\n"});
+  CHECK(documents->size() == 2);
   const Stage table = read_stage("csv", {{"path", std::string("t.csv")}}, files);
   CHECK(all_records(table)[0][0].item<float>() == 7);
 }
