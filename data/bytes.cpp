@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "data/files/deflate.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {

@@ -14,8 +14,6 @@ namespace troupe {
 class ByteSource {
  public:
   static constexpr size_t kBuffer = 256 << 10;
-  // The best ratio of deflate: one bit of code for 258 bytes (zlib.net, "Technical Details").
-  static constexpr int64_t kDeflateRatio = 1032;
 
   // A local file. Throws: Error(io) if it cannot be read or is no regular file.
   explicit ByteSource(const std::string& path);

@@ -13,7 +13,7 @@ namespace troupe {
 
 // The part of a source that a kernel asks for.
 struct InputRequest {
-  std::string source;  // its text
+  std::string source;  // its text; a second line is what the program saw of its files
   int64_t replica = 0, replicas = 1;
   int64_t step = 0;
 };

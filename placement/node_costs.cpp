@@ -3,8 +3,6 @@
 
 #include <string_view>
 
-#include "graph/base/fnv.hpp"
-
 namespace troupe {
 namespace {
 
@@ -24,14 +22,11 @@ class Hash {
     add(type.shape.ndim());
     for (const int64_t size : type.shape.dims()) add(size);
   }
-  uint64_t value() const { return hash_.value(); }
+  uint64_t value() const { return value_; }
 
  private:
-  void add_byte(unsigned char byte) {
-    const char c = static_cast<char>(byte);
-    hash_.add({&c, 1});
-  }
-  Fnv hash_;
+  void add_byte(unsigned char byte) { value_ = (value_ ^ byte) * 0x100000001b3ull; }
+  uint64_t value_ = 0xcbf29ce484222325ull;
 };
 
 uint64_t key_of(const Node& node, DeviceKind device) {

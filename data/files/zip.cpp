@@ -7,7 +7,7 @@
 #include <array>
 #include <set>
 
-#include "data/bytes.hpp"
+#include "data/files/deflate.hpp"
 
 namespace troupe {
 namespace {
@@ -261,7 +261,7 @@ void ZipReader::read_directory(int64_t begin, int64_t size, int64_t count) {
         e.packed > begin - kLocalSize - e.header)
       throw wrong("entry ", e.name, " is said to have ", e.packed, " bytes from byte ", e.header,
                   " on, beyond byte ", begin);
-    if (e.deflated ? e.size / ByteSource::kDeflateRatio > e.packed : e.size != e.packed)
+    if (e.deflated ? e.size / kDeflateRatio > e.packed : e.size != e.packed)
       throw wrong("entry ", e.name, " is said to have ", e.size, " unpacked bytes, which ",
                   e.packed, e.deflated ? " packed ones cannot hold" : " stored ones are not");
     entries_.push_back(std::move(e));

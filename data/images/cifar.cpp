@@ -3,6 +3,7 @@
 // with one for the coarse class before it, and then 32 x 32 pixels, all red ones first.
 #include "data/bytes.hpp"
 #include "data/images/readers.hpp"
+#include "data/source/seen.hpp"
 
 namespace troupe {
 namespace {
@@ -86,6 +87,9 @@ class CifarStage final : public SourceStage {
   const Fields& fields() const override { return cifar_->fields; }
   std::unique_ptr<RecordStream> open(int64_t) const override {
     return std::make_unique<CifarStream>(cifar_);
+  }
+  std::vector<SourceFile> files() const override {
+    return source_files(cifar_->files, cifar_->paths);
   }
 
  private:

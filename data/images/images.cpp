@@ -5,6 +5,7 @@
 
 #include "data/images/readers.hpp"
 #include "data/records/tar.hpp"
+#include "data/source/seen.hpp"
 #include "troupe/images.hpp"
 
 namespace troupe {
@@ -228,6 +229,13 @@ class ImagesStage final : public SourceStage {
   }
   int64_t size() const override {
     return album_->is_gzip ? -1 : static_cast<int64_t>(album_->index.size());
+  }
+  // The pictures of a folder by their names alone, as they may be a million.
+  std::vector<SourceFile> files() const override {
+    if (!album_->is_folder) return source_files(album_->files, {album_->path});
+    std::vector<SourceFile> out;
+    for (const Picture& picture : album_->index) out.push_back({picture.name});
+    return out;
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "data/bytes.hpp"
 #include "data/records/records.hpp"
+#include "data/source/seen.hpp"
 #include "graph/base/crc32c.hpp"
 
 namespace troupe {
@@ -143,6 +144,9 @@ class TfRecordStage final : public SourceStage {
   const Fields& fields() const override { return files_->fields; }
   std::unique_ptr<RecordStream> open(int64_t) const override {
     return std::make_unique<RecordFilesStream>(files_);
+  }
+  std::vector<SourceFile> files() const override {
+    return source_files(files_->files, files_->paths);
   }
 
  private:

@@ -3,17 +3,25 @@
 
 #include "data/source/fields.hpp"
 #include "data/source/readers.hpp"
+#include "data/source/seen.hpp"
 #include "data/source/spec.hpp"
 #include "data/source/stages.hpp"
+#include "graph/base/fnv.hpp"
 
 namespace troupe {
 namespace {
-#include "graph/base/fnv.hpp"
 
 class Builder {
  public:
   explicit Builder(const FindFunction& find) : find_(find) {}
   Stage build(const SourceSpec& spec);
+  // The files of all readers so far.
+  std::vector<SourceFile> files() const {
+    std::vector<SourceFile> out;
+    for (const Stage& reader : readers_)
+      for (SourceFile& file : reader->files()) out.push_back(std::move(file));
+    return out;
+  }
 
  private:
   std::vector<Stage> before(const SourceSpec& spec) {
@@ -21,7 +29,7 @@ class Builder {
     for (const Spec& one : spec.of) out.push_back(build(*one));
     return out;
   }
-  Stage read(const SourceSpec& spec) const;
+  Stage read(const SourceSpec& spec);
   Stage call(const SourceSpec& spec, const Stage& before);
   SourceStep bind(const SourceSpec& spec, const Fields& inputs) const;
   // A seed of its own for each stage that draws, so that two stages of one seed draw differently.
@@ -32,6 +40,7 @@ class Builder {
 
   const FindFunction& find_;
   int64_t seeded_ = 0;  // stages so far, in the order in which they are built
+  std::vector<Stage> readers_;
 };
 
 constexpr int64_t kThreadsMax = 256, kDepthMax = 4096;  // of prefetch()
@@ -43,10 +52,14 @@ int64_t want_least(const SourceSpec& spec, std::string_view name, int64_t value,
   return value;
 }
 
-Stage Builder::read(const SourceSpec& spec) const {
+Stage Builder::read(const SourceSpec& spec) {
   std::string known;
   for (const SourceReader& reader : builtin_readers()) {
-    if (reader.name == spec.name) return reader.make(spec.args, local_files());
+    if (reader.name == spec.name) {
+      readers_.push_back(reader.make(spec.args, local_files()));
+      want_distinct(readers_.back()->fields(), spec.name);
+      return readers_.back();
+    }
     known += (known.empty() ? "" : ", ") + std::string(reader.name);
   }
   throw Error(Errc::invalid_argument, "there is no reader ", spec.name, "; there are ", known);
@@ -73,6 +86,7 @@ SourceStep Builder::bind(const SourceSpec& spec, const Fields& inputs) const {
   if (is != spec.stage)
     throw Error(Errc::invalid_argument, "the function ", spec.name, " is for ",
                 is.empty() ? "nothing" : is, ", and the source calls it by ", spec.stage, "()");
+  want_distinct(step.fields, spec.name);
   return step;
 }
 
@@ -88,7 +102,6 @@ Stage Builder::build(const SourceSpec& spec) {
   if (spec.stage == "read") return read(spec);
   std::vector<Stage> from = before(spec);
   if (from.empty())
-  want_distinct(step.fields, spec.name);
     throw Error(Errc::invalid_argument, spec.stage, " of a source wants a source before it");
   ArgReader args(spec.stage, spec.args);
   const auto done = [&](Stage stage) {
@@ -120,6 +133,10 @@ Stage Builder::build(const SourceSpec& spec) {
   if (spec.stage == "repeat") return done(repeat_stage(from[0], least("times", 1)));
   if (spec.stage == "interleave") return done(interleave_stage(std::move(from), least("block", 1)));
   if (spec.stage == "zip") return done(zip_stage(std::move(from)));
+  if (spec.stage == "seen") {
+    check_seen(spec.args, from[0]->fields(), files());
+    return from[0];
+  }
   if (spec.stage == "prefetch")
     throw Error(
         Errc::invalid_argument,
@@ -131,6 +148,13 @@ Stage Builder::build(const SourceSpec& spec) {
 
 SourcePlan plan_source(Spec spec) {
   SourcePlan out;
+  if (spec->stage == "seen" && spec->of.size() == 1) {
+    auto seen = std::make_shared<SourceSpec>(*spec);
+    out = plan_source(spec->of[0]);
+    seen->of = {out.stages};
+    out.stages = std::move(seen);
+    return out;
+  }
   bool planned = false;
   while ((spec->stage == "prefetch" || (spec->stage == "repeat" && out.epochs < 0)) &&
          spec->of.size() == 1) {
@@ -154,6 +178,12 @@ SourcePlan plan_source(Spec spec) {
 
 Stage build_stages(const SourceSpec& spec, const FindFunction& find) {
   return Builder(find).build(spec);
+}
+
+SeenStages see_stages(const SourceSpec& spec, const FindFunction& find) {
+  Builder builder(find);
+  const Stage stage = builder.build(spec);
+  return {stage, spec_to_text({"seen", {}, seen_args(stage->fields(), builder.files())})};
 }
 
 }  // namespace troupe

@@ -5,6 +5,7 @@
 #include "data/images/readers.hpp"
 #include "data/records/records.hpp"
 #include "data/source/rows.hpp"
+#include "data/source/seen.hpp"
 #include "data/source/tensor_readers.hpp"
 #include "data/text/parts.hpp"
 #include "troupe/data.hpp"
@@ -26,16 +27,18 @@ Stage make_idx(const SourceArgs& args, const Files& files) {
   const auto read_file = [&](const std::string& path) {
     return read_idx(files.open(path), kDataBytesMax);
   };
+  std::vector<std::string> paths = {images};
   std::vector<Tensor> columns = {read_file(images)};
   Fields fields = {{"image", {columns[0].dtype(), row_shape(columns[0])}}};
   if (!labels.empty()) {
+    paths.push_back(labels);
     columns.push_back(read_file(labels));
     fields.push_back({"label", {columns[1].dtype(), row_shape(columns[1])}});
     if (columns[0].dim(0) != columns[1].dim(0))
       throw Error(Errc::bad_data, labels, " has ", columns[1].dim(0), " records, ", images, " has ",
                   columns[0].dim(0), "; are they of the same part?");
   }
-  return rows_stage(std::move(fields), std::move(columns), images);
+  return rows_stage(std::move(fields), std::move(columns), images, source_files(files, paths));
 }
 
 constexpr SourceReader kReaders[] = {

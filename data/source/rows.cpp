@@ -8,6 +8,7 @@ struct Rows {
   Fields fields;
   std::vector<Tensor> columns, starts;
   std::string path;
+  std::vector<SourceFile> files;
   int64_t size = 0;
 
   Tensor cell(size_t column, int64_t row) const {
@@ -53,6 +54,7 @@ class RowsStage final : public SourceStage {
     return std::make_unique<RowsStream>(rows_);
   }
   int64_t size() const override { return rows_->size; }
+  std::vector<SourceFile> files() const override { return rows_->files; }
 
  private:
   const std::shared_ptr<const Rows> rows_;
@@ -61,7 +63,7 @@ class RowsStage final : public SourceStage {
 }  // namespace
 
 Stage rows_stage(Fields fields, std::vector<Tensor> columns, std::string path,
-                 std::vector<Tensor> starts) {
+                 std::vector<SourceFile> from, std::vector<Tensor> starts) {
   TROUPE_CHECK(!columns.empty() && fields.size() == columns.size(), path, " has ", columns.size(),
                " columns and ", fields.size(), " fields");
   auto rows = std::make_shared<Rows>();
@@ -77,6 +79,7 @@ Stage rows_stage(Fields fields, std::vector<Tensor> columns, std::string path,
   rows->fields = std::move(fields);
   rows->columns = std::move(columns);
   rows->path = std::move(path);
+  rows->files = std::move(from);
   return std::make_shared<RowsStage>(std::move(rows));
 }
 

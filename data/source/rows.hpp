@@ -9,9 +9,10 @@
 namespace troupe {
 
 // Record i is row i of each column, without a copy. `fields`: names and types of a row; the columns
-// have the same number of rows. `path`: the file they come from, for messages. Where `starts`, i64
-// [rows + 1], is defined for a column, row i is its elements [starts[i], starts[i + 1]).
+// have the same number of rows. `from`: the files they come from; messages name the first one,
+// whose path is `path`. Where `starts`, i64 [rows + 1], is defined for a column, row i is its
+// elements [starts[i], starts[i + 1]).
 Stage rows_stage(Fields fields, std::vector<Tensor> columns, std::string path,
-                 std::vector<Tensor> starts = {});
+                 std::vector<SourceFile> from, std::vector<Tensor> starts = {});
 
 }  // namespace troupe

@@ -1,6 +1,7 @@
 // The text of a source: JSON with an object for each stage.
 #include "data/source/spec.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -83,13 +84,19 @@ std::string spec_to_text(const SourceSpec& spec) {
     return to_json(spec).dump();
   } catch (const json::exception&) {  // only texts that are no UTF-8
     throw Error(Errc::invalid_argument,
-                "an argument of a source is a text that is not valid UTF-8; look at its paths");
+                "an argument of a source is a text that is not valid UTF-8; look at its paths and "
+                "the names of its fields");
   }
 }
 
 Spec spec_from_text(const std::string& text) {
   try {
-    return spec_from(json::parse(text), 0);
+    const size_t end = std::min(text.find('\n'), text.size());
+    Spec source = spec_from(json::parse(text.substr(0, end)), 0);
+    if (end == text.size()) return source;
+    auto seen = std::make_shared<SourceSpec>(*spec_from(json::parse(text.substr(end)), 0));
+    seen->of = {std::move(source)};
+    return seen;
   } catch (const json::exception& e) {
     throw Error(Errc::bad_data, "the text of a source is damaged: ", e.what());
   }

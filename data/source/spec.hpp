@@ -25,10 +25,12 @@ using Spec = std::shared_ptr<const SourceSpec>;
 int64_t batch_size(const SourceSpec& stages);
 
 std::string spec_to_text(const SourceSpec& spec);
+// A second line of the text is that of a stage `seen` (data/source/seen.hpp) behind the others.
 // Throws: Error(bad_data).
 Spec spec_from_text(const std::string& text);
 
-// repeat() and prefetch() at the end of a source are numbers; the rest of it are stages.
+// repeat() and prefetch() at the end of a source are numbers; the rest of it are stages, with
+// `seen` as the last one if the source has it.
 struct SourcePlan {
   Spec stages;
   int64_t epochs = -1;  // -1: no end
@@ -42,5 +44,11 @@ using FindFunction = std::function<const SourceFunction*(std::string_view name)>
 // Reads what the readers need to know of their files. Throws: Error(invalid_argument), Error(io),
 // Error(bad_data), naming the stage.
 Stage build_stages(const SourceSpec& spec, const FindFunction& find);
+// The same with the text of a stage `seen` for it.
+struct SeenStages {
+  Stage stage;
+  std::string seen;
+};
+SeenStages see_stages(const SourceSpec& spec, const FindFunction& find);
 
 }  // namespace troupe

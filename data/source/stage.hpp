@@ -42,6 +42,14 @@ class RecordStream {
   virtual Lazy next() = 0;
 };
 
+// A file that a reader reads, as processes compare it: its name without folders, and its size, -1
+// where only the name counts.
+struct SourceFile {
+  std::string name;
+  int64_t bytes = -1;
+  friend bool operator==(const SourceFile&, const SourceFile&) = default;
+};
+
 // The kind of a stage's records: batches have rows, and full ones are of one size each.
 enum class Batching : uint8_t { none, batches, full_batches };
 
@@ -56,6 +64,8 @@ class SourceStage {
   // The number of records in an epoch, where it is known without reading; else -1.
   virtual int64_t size() const { return -1; }
   virtual Batching batching() const { return Batching::none; }
+  // The files of a reader, in the order in which it reads them; none for all other stages.
+  virtual std::vector<SourceFile> files() const { return {}; }
 };
 using Stage = std::shared_ptr<const SourceStage>;
 
@@ -85,6 +95,8 @@ class ArgReader {
   template <class T>
   T as(std::string_view name, const SourceArg& arg) const {
     if (const T* value = std::get_if<T>(&arg)) return *value;
+    if constexpr (std::is_same_v<T, double>)  // a whole number is one, too
+      if (const auto* whole = std::get_if<int64_t>(&arg)) return static_cast<double>(*whole);
     refuse_type(name, arg, SourceArg(T{}).index());
   }
   const SourceArg* find(std::string_view name);
@@ -95,7 +107,5 @@ class ArgReader {
   const SourceArgs& args_;
   std::vector<std::string> asked_;
 };
-    if constexpr (std::is_same_v<T, double>)  // a whole number is one, too
-      if (const auto* whole = std::get_if<int64_t>(&arg)) return static_cast<double>(*whole);
 
 }  // namespace troupe

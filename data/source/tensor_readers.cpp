@@ -3,6 +3,7 @@
 #include "data/source/tensor_readers.hpp"
 
 #include "data/source/rows.hpp"
+#include "data/source/seen.hpp"
 #include "graph/base/words.hpp"
 #include "troupe/files.hpp"
 
@@ -28,7 +29,7 @@ Stage rows_of(const std::vector<std::pair<std::string, Tensor>>& arrays, const s
     fields.push_back({name, {array.dtype(), Shape(all.dims().subspan(1))}});
     columns.push_back(array);
   }
-  return rows_stage(std::move(fields), std::move(columns), path);
+  return rows_stage(std::move(fields), std::move(columns), path, source_files(files, {path}));
 }
 
 Stage make_named(const char* reader, const SourceArgs& args, const Files& files,

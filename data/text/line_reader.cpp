@@ -4,6 +4,7 @@
 
 #include "data/lines.hpp"
 #include "data/source/fields.hpp"
+#include "data/source/seen.hpp"
 #include "data/text/parts.hpp"
 #include "data/text/utf8.hpp"
 #include "troupe/data.hpp"
@@ -102,6 +103,12 @@ class LineStage final : public SourceStage {
   std::unique_ptr<RecordStream> open(int64_t) const override {
     return std::make_unique<LineStream>(files_);
   }
+  std::vector<SourceFile> files() const override {
+    std::vector<SourceFile> out;
+    for (const auto& parts : files_->paths)
+      for (SourceFile& file : source_files(files_->files, parts)) out.push_back(std::move(file));
+    return out;
+  }
 
  private:
   const std::shared_ptr<const LineFiles> files_;
@@ -142,6 +149,9 @@ class DocumentStage final : public SourceStage {
     return std::make_unique<Stream>(files_);
   }
   int64_t size() const override { return static_cast<int64_t>(files_->paths.size()); }
+  std::vector<SourceFile> files() const override {
+    return source_files(files_->files, files_->paths);
+  }
 
  private:
   class Stream final : public RecordStream {

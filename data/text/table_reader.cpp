@@ -6,6 +6,7 @@
 
 #include "data/csv_records.hpp"
 #include "data/source/rows.hpp"
+#include "data/source/seen.hpp"
 #include "data/text/parts.hpp"
 #include "data/text/utf8.hpp"
 #include "troupe/text.hpp"
@@ -289,7 +290,7 @@ Stage table_stage(const SourceArgs& args, const Files& files) {
   if (rows.fields.empty())
     throw Error(Errc::invalid_argument, "csv: ignore leaves no column of ", path);
   return rows_stage(std::move(rows.fields), std::move(rows.columns), path,
-                    std::move(rows.starts));
+                    source_files(files, {path}), std::move(rows.starts));
 }
 
 }  // namespace troupe

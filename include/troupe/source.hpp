@@ -216,7 +216,9 @@ class Source {
 };
 
 // Adds the node that reads a source to a graph, on the device and for the replica of the open
-// scope; a step runs it where it stands, so the process there must find the files. A step takes the
+// scope; a step runs it where it stands. Builds the source in the program, once for each graph, so
+// both it and the process of the device must find the files; that process compares the names of
+// fields and files (without folders) and the files' sizes, and refuses others. A step takes the
 // next batches, one for each replica. In the last step of an epoch the largest batches are cut in
 // two until each replica has one; a rest of fewer records than replicas is shared over the last two
 // steps; and with BatchOptions::drop_last a step that is not full is left out. So all replicas take

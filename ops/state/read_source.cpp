@@ -1,7 +1,8 @@
 // ReadSource: the tensors of one step of a source, for one replica, read by the process in which
-// the node stands. Attributes: `source`, the text of troupe/source.hpp; `types` of the fields, as
-// types_to_integers() writes them; `replica` of `replicas`; `finite` if the data end after some
-// epochs. Holds no thread while it waits.
+// the node stands. Attributes: `source`, the text of troupe/source.hpp; `seen`, what the program
+// saw of its files (data/source/seen.hpp), with which that process compares its own; `types` of the
+// fields, as types_to_integers() writes them; `replica` of `replicas`; `finite` if the data end
+// after some epochs. Holds no thread while it waits.
 //   number: i64[], the step; left out: the training step   fields: of `types`
 #include "ops/state/read_source.hpp"
 
@@ -55,6 +56,13 @@ void finish(AsyncContext& ctx, Errc code, const std::string& text, std::vector<T
     ctx.fail(code, describe(node) + ": " + text);
     return;
   }
+  if (record.size() > node.outputs.size()) {
+    ctx.fail(Errc::bad_data,
+             detail::concat(describe(node), ": the source has ", record.size(),
+                            " fields here, and had ", node.outputs.size(),
+                            " where the graph was built; do both processes see the same files?"));
+    return;
+  }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& wanted = node.outputs[i];
     if (i < record.size() && record[i].dtype() == wanted.dtype &&
@@ -81,6 +89,8 @@ void start(std::shared_ptr<AsyncContext> ctx) {
   }
   InputRequest request;
   request.source = node.attr<std::string>("source");
+  if (const auto& seen = node.attr<std::string>("seen"); !seen.empty())
+    request.source += "\n" + seen;
   request.replica = node.attr<int64_t>("replica");
   request.replicas = node.attr<int64_t>("replicas");
   request.step = node.inputs.empty() ? ctx->run().step : ctx->input(0).item<int64_t>();
@@ -106,6 +116,7 @@ std::vector<Output> add_source_node(Graph& graph, const SourceNode& node, Origin
   return all_outputs(graph.add({.op = "ReadSource",
                                 .inputs = std::move(inputs),
                                 .attrs = {{"source", node.source},
+                                          {"seen", node.seen},
                                           {"types", types_to_integers(node.fields)},
                                           {"replica", graph.replica()},
                                           {"replicas", node.replicas},
@@ -113,11 +124,24 @@ std::vector<Output> add_source_node(Graph& graph, const SourceNode& node, Origin
                                at));
 }
 
+bool find_source_node(const Graph& graph, SourceNode& node) {
+  for (const auto& known : graph.nodes())
+    if (known->op->name == "ReadSource" && known->attr<int64_t>("replicas") == node.replicas &&
+        known->attr<std::string>("source") == node.source &&
+        !known->attr<std::string>("seen").empty()) {
+      node.seen = known->attr<std::string>("seen");
+      node.fields = known->outputs;
+      return true;
+    }
+  return false;
+}
+
 Op read_source_op() {
   return {.name = "ReadSource",
           .inputs = {"number...?"},
           .outputs = {"fields..."},
           .attrs = {{"source", AttrKind::text},
+                    {"seen", AttrKind::text, std::string()},
                     {"types", AttrKind::integers},
                     {"replica", AttrKind::integer, int64_t{0}},
                     {"replicas", AttrKind::integer, int64_t{1}},

@@ -10,6 +10,7 @@ namespace troupe {
 
 struct SourceNode {
   std::string source;              // its text
+  std::string seen;                // its fields' names and its files (data/source/seen.hpp)
   std::vector<TensorType> fields;  // of a step
   int64_t replicas = 1;
   bool ends = false;   // after some epochs
@@ -17,5 +18,8 @@ struct SourceNode {
 };
 // One output for each field, for the replica of the open scope. Throws: Error(invalid_argument).
 std::vector<Output> add_source_node(Graph& graph, const SourceNode& node, Origin at);
+// Sets `seen` and `fields` from a node of the graph that reads the same source for as many
+// replicas; false if there is none.
+bool find_source_node(const Graph& graph, SourceNode& node);
 
 }  // namespace troupe

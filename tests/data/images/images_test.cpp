@@ -58,6 +58,8 @@ TEST_CASE("pictures of a folder come in order of class and name, of a tar in its
   const FakeFiles files(examples());
   const Stage folder = images_stage(of("in"), files);
   CHECK(folder->fields() == Fields{{"image", {DType::u8, {2, 3, 3}}}, {"label", {DType::i64, {}}}});
+  CHECK(folder->size() == 3);
+  CHECK(folder->files() == std::vector<SourceFile>{{"cat/2.png"}, {"dog/0.png"}, {"dog/1.png"}});
   CHECK(listing(folder) == Texts{"2 0 in/cat/2.png", "3 1 in/dog/0.png", "1 1 in/dog/1.png"});
   for (const std::string path : {"a.tar", "a.tar.gz"}) {
     CAPTURE(path);
@@ -67,10 +69,10 @@ TEST_CASE("pictures of a folder come in order of class and name, of a tar in its
                           "3 1 " + path + ": train/dog/0.png"};
     CHECK(listing(stage) == wanted);
     CHECK(listing(stage) == wanted);  // another pass
-  }
-}
     CHECK(stage->size() == (path == "a.tar" ? 3 : -1));
     CHECK(stage->files()[0].name == path);
+  }
+}
 
 TEST_CASE("local folders and archives are read") {
   const TempFile archive("images.tar", tar({{"cat/1.png", picture(7)}}));

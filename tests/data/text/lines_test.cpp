@@ -122,8 +122,10 @@ TEST_CASE("texts come from any storage, and a folder stands for its files, in th
   const Stage documents = read_stage("documents", folder, files);
   CHECK(all_texts(documents) == Texts{"two\n", "one\n"});
   CHECK(documents->size() == 2);
+  CHECK(documents->files() == std::vector<SourceFile>{{"B", 4}, {"a", 4}});
   const Stage table = read_stage("csv", {{"path", std::string("t.csv")}}, files);
   CHECK(all_records(table)[0][0].item<float>() == 7);
+  CHECK(table->files() == std::vector<SourceFile>{{"t.csv", 4}});
 }
 
 TEST_CASE("arguments of lines and documents that do not fit are refused") {

@@ -1,5 +1,6 @@
 // Trainings that read sources where their towers run.
 #include <condition_variable>
+#include <atomic>
 #include <future>
 #include <mutex>
 
@@ -390,6 +391,43 @@ TEST_CASE("a function that says the data have ended does not end a training well
   TrainOptions options;
   options.steps = 5;
   has(error_text(Errc::bad_data, [&] { train(session, model.towers, options); }), "no more");
+}
+
+TEST_CASE("a process that finds other files than the program saw refuses to read") {
+  std::optional<Files> files(std::in_place);
+  const Source source = files->batches();
+  Classifier model(2, &source);
+  Session session = Session::local(model.graph);
+  const std::string path = files->labels.path();
+  files.reset();
+  const TempFile images("images", idx({kRecords, 2}, Files::pixels())),
+      labels("labels", gzip(idx({kRecords}, Files::classes())));
+  CHECK(labels.path() == path);
+  const std::string text =
+      error_text(Errc::bad_data, [&] { train(session, model.towers, {.steps = 1}); });
+  has(text, "node tower0/ReadSource on ");
+  has(text, "file 2, test-labels (");
+}
+
+TEST_CASE("a graph's towers load the files of a source once") {
+  std::atomic<int> built{0};
+  const auto ops = ops_with(
+      {}, {{"same", [&](const Fields& fields, const SourceArgs&) {
+              ++built;
+              return SourceStep{.fields = fields,
+                                .map = [](const SourceCall& call) { return call.record(); }};
+            }}});
+  const Files files;
+  const Source source = files.source().map("same").batch(4);
+  const Classifier model(3, &source, ops);
+  CHECK(built == 1);
+  Graph other(ops);
+  const SourceBatch batch = read_source(other, source);
+  CHECK(built == 2);
+  CHECK(batch["label"].dtype() == DType::u8);
+  const SourceBatch again = read_source(other, source);
+  CHECK(again.fields() == batch.fields());
+  CHECK(built == 2);
 }
 
 TEST_CASE("the second field of a source is the label where none is called so") {
