@@ -1,9 +1,10 @@
 // Optimizers as settings: one table lists the settings of each kind with their ranges and names;
-// texts, checks and messages are derived from it. The loops are in training/rules/optimizer.cpp.
+// texts, checks and messages are derived from it. make_optimizers.cpp makes them; the loops are in
+// training/rules/optimizer.cpp.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <utility>
+#include <functional>
 
 #include "graph/attr_text.hpp"
 #include "graph/optimizer.hpp"
@@ -92,6 +93,7 @@ std::vector<Kind> make_schedule_kinds() {
   const auto power = schedule_setting<&S::power>("power", kPositive);
   return {{"constant", {}},
           {"step", {period, factor}},
+          {"piecewise", {factor}},  // and its boundaries
           {"exponential", {period, factor}},
           {"polynomial", {period, end, power}},
           {"cosine", {period, end}}};
@@ -140,6 +142,40 @@ std::vector<Setting> settings_of(const Optimizer& o) {
   return all;
 }
 
+// The boundaries of a piecewise schedule, "32000;48000", the one setting that is no number.
+constexpr const char* kBoundaries = "boundaries";
+
+std::string boundaries_text(const std::vector<int64_t>& boundaries) {
+  std::string text;
+  for (const int64_t b : boundaries) text += detail::concat(text.empty() ? "" : ";", b);
+  return text;
+}
+
+Error boundaries_error(const Optimizer& o, std::string_view found) {
+  return Error(Errc::invalid_argument, "optimizer ", o.kind, " has ", kBoundaries, " '", found,
+               "'; wants whole numbers from 1, each above the one before, joined by ;");
+}
+
+void require_boundaries(const Optimizer& o) {
+  const std::vector<int64_t>& all = o.schedule.boundaries;
+  const bool ascend = std::adjacent_find(all.begin(), all.end(), std::greater_equal()) == all.end();
+  if (all.empty() || !ascend || all.front() < 1 || all.back() > int64_t{1} << 53)
+    throw boundaries_error(o, boundaries_text(all));
+}
+
+std::vector<int64_t> read_boundaries(std::string_view text, const Optimizer& o) {
+  std::vector<int64_t> out;
+  for (std::string_view rest = text;;) {
+    const std::string_view word = rest.substr(0, rest.find(';'));
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size()) throw boundaries_error(o, text);
+    out.push_back(value);
+    if (word.size() == rest.size()) return out;
+    rest.remove_prefix(word.size() + 1);
+  }
+}
+
 std::string number_text(double value) {
   const bool whole = value == std::floor(value) && !std::signbit(value) && value <= 0x1p53;
   return whole ? std::to_string(static_cast<int64_t>(value))
@@ -162,6 +198,10 @@ std::string read_setting(std::string_view text, Optimizer& o) {
     require_kind(schedule_kinds(), "schedule", o.schedule.kind);
     return name;
   }
+  if (name == kBoundaries && o.schedule.kind == "piecewise") {
+    o.schedule.boundaries = read_boundaries(word, o);
+    return name;
+  }
   const std::vector<Setting> known = settings_of(o);
   const auto it = std::find_if(known.begin(), known.end(),
                                [&](const Setting& setting) { return setting.name == name; });
@@ -180,69 +220,6 @@ std::string read_setting(std::string_view text, Optimizer& o) {
 
 }  // namespace
 
-Optimizer sgd(double learning_rate) { return {.kind = "sgd", .learning_rate = learning_rate}; }
-
-Optimizer momentum(double learning_rate, double momentum) {
-  return {.kind = "momentum", .learning_rate = learning_rate, .momentum = momentum};
-}
-
-Optimizer nesterov(double learning_rate, double momentum) {
-  return {.kind = "nesterov", .learning_rate = learning_rate, .momentum = momentum};
-}
-
-Optimizer adagrad(double learning_rate, double epsilon) {
-  return {.kind = "adagrad", .learning_rate = learning_rate, .epsilon = epsilon};
-}
-
-Optimizer adadelta(double learning_rate, double rho, double epsilon) {
-  return {.kind = "adadelta", .learning_rate = learning_rate, .epsilon = epsilon, .rho = rho};
-}
-
-Optimizer rmsprop(double learning_rate, double rho, double momentum, double epsilon,
-                  bool centered) {
-  return {.kind = "rmsprop",
-          .learning_rate = learning_rate,
-          .momentum = momentum,
-          .epsilon = epsilon,
-          .rho = rho,
-          .centered = centered};
-}
-
-Optimizer adam(double learning_rate, double beta1, double beta2, double epsilon) {
-  return {.kind = "adam",
-          .learning_rate = learning_rate,
-          .beta1 = beta1,
-          .beta2 = beta2,
-          .epsilon = epsilon};
-}
-
-Optimizer adamw(double learning_rate, double weight_decay, double beta1, double beta2,
-                double epsilon) {
-  return {.kind = "adamw",
-          .learning_rate = learning_rate,
-          .beta1 = beta1,
-          .beta2 = beta2,
-          .epsilon = epsilon,
-          .weight_decay = weight_decay};
-}
-
-Optimizer lamb(double learning_rate, double weight_decay, double beta1, double beta2,
-               double epsilon) {
-  Optimizer out = adamw(learning_rate, weight_decay, beta1, beta2, epsilon);
-  out.kind = "lamb";
-  return out;
-}
-
-Optimizer ftrl(double learning_rate, double l1, double l2, double beta) {
-  return {.kind = "ftrl", .learning_rate = learning_rate, .beta = beta, .l1 = l1, .l2 = l2};
-}
-
-Optimizer Optimizer::with(Schedule changed) const {
-  Optimizer out = *this;
-  out.schedule = std::move(changed);
-  return out;
-}
-
 std::string describe(const Optimizer& o) {
   std::string text = o.kind + "(";
   for (const Setting& setting : settings_of(o)) {
@@ -251,6 +228,8 @@ std::string describe(const Optimizer& o) {
             number_text(setting.get(o));
     if (setting.name == std::string("learning rate") && o.schedule.kind != "constant")
       text += ", schedule " + o.schedule.kind;
+    if (setting.name == std::string("learning rate") && o.schedule.kind == "piecewise")
+      text += detail::concat(", ", kBoundaries, " ", boundaries_text(o.schedule.boundaries));
   }
   return text + ")";
 }
@@ -283,12 +262,29 @@ void check_optimizer(const Optimizer& o) {
   require_kind(optimizer_kinds(), "optimizer", o.kind);
   require_kind(schedule_kinds(), "schedule", o.schedule.kind);
   for (const Setting& setting : settings_of(o)) require_range(o, setting, setting.get(o));
+  if (o.schedule.kind == "piecewise") require_boundaries(o);
   if (o.kind != "ftrl") return;
   require_range(o, setting<&O::learning_rate>("learning rate", kPositive), o.learning_rate);
   if (o.schedule != Schedule{})
     throw Error(Errc::invalid_argument,
                 "optimizer ftrl has a schedule; wants none: its rate falls ",
                 "by itself, and what it has summed holds for one learning rate");
+}
+
+Optimizer at_rate_scale(const Optimizer& optimizer, double scale) {
+  if (!kPositive.holds(scale))
+    throw Error(Errc::invalid_argument, "the rate scale is ", number_text(scale), "; wants ",
+                kPositive.words);
+  if (scale == 1) return optimizer;
+  if (optimizer.kind == "ftrl")
+    throw Error(Errc::invalid_argument, "optimizer ftrl takes no rate scale but 1, got ",
+                number_text(scale), "; what it has summed holds for one learning rate");
+  Optimizer out = optimizer;
+  out.learning_rate *= scale;
+  if (!kRate.holds(out.learning_rate))
+    throw Error(Errc::invalid_argument, "the rate scale ", number_text(scale),
+                " makes the learning rate of ", describe(optimizer), " infinite");
+  return out;
 }
 
 }  // namespace troupe

@@ -17,4 +17,8 @@ Optimizer optimizer_from_text(std::string_view text);
 // setting, saying what would be right.
 void check_optimizer(const Optimizer& optimizer);
 
+// The optimizer at this rate scale: itself at 1. Throws: Error(invalid_argument) for a scale that
+// is no positive number or makes the learning rate infinite, and for ftrl.
+Optimizer at_rate_scale(const Optimizer& optimizer, double scale);
+
 }  // namespace troupe

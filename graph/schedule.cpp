@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "troupe/optimizer.hpp"
 
@@ -18,6 +19,10 @@ double factor_at(const Schedule& s, int64_t t) {
     const int64_t periods = done / s.period;
     return std::pow(s.factor, static_cast<double>(periods));
   }
+  if (s.kind == "piecewise") {
+    const auto passed = std::upper_bound(s.boundaries.begin(), s.boundaries.end(), done);
+    return std::pow(s.factor, static_cast<double>(passed - s.boundaries.begin()));
+  }
   if (s.kind == "exponential") return std::pow(s.factor, part);
   if (s.kind == "polynomial") return s.end + (1 - s.end) * std::pow(1 - ended, s.power);
   TROUPE_CHECK(s.kind == "cosine", "schedule ", s.kind, " was not checked");
@@ -30,6 +35,13 @@ Schedule constant_rate(int64_t warm_up) { return {.warm_up = warm_up}; }
 
 Schedule step_decay(int64_t period, double factor, int64_t warm_up) {
   return {.kind = "step", .warm_up = warm_up, .period = period, .factor = factor};
+}
+
+Schedule piecewise_decay(std::vector<int64_t> boundaries, double factor, int64_t warm_up) {
+  return {.kind = "piecewise",
+          .warm_up = warm_up,
+          .factor = factor,
+          .boundaries = std::move(boundaries)};
 }
 
 Schedule exponential_decay(int64_t period, double factor, int64_t warm_up) {

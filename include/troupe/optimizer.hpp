@@ -1,7 +1,8 @@
 // The parts of a graph that trains: optimizers, learning-rate schedules, minimize(), and functions
 // that change gradients before they are pushed. The loop that runs the graph is in
-// troupe/training.hpp. Implemented in graph/optimizer.cpp and schedule.cpp, in nn/minimize.cpp,
-// accumulate.cpp, clip.cpp, penalty.cpp and moving_average.cpp, and in ops/state/push_gradient.cpp.
+// troupe/training.hpp. Implemented in graph/optimizer.cpp, make_optimizers.cpp and schedule.cpp, in
+// nn/minimize.cpp, accumulate.cpp, clip.cpp, penalty.cpp and moving_average.cpp, and in
+// ops/state/push_gradient.cpp.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@ namespace troupe {
 // updates done since the warm-up, part = k / period and ended = min(part, 1):
 //   constant      1
 //   step          factor ^ floor(part)
+//   piecewise     factor ^ (the number of `boundaries` that are at most k)
 //   exponential   factor ^ part
 //   polynomial    end + (1 - end) * (1 - ended) ^ power
 //   cosine        end + (1 - end) * (1 + cos(pi * ended)) / 2
@@ -32,16 +34,21 @@ struct Schedule {
   double factor = 1;
   double end = 0;
   double power = 1;
+  std::vector<int64_t> boundaries = {};  // updates, ascending
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 Schedule constant_rate(int64_t warm_up = 0);
 Schedule step_decay(int64_t period, double factor = 0.1, int64_t warm_up = 0);
+// piecewise_decay({32'000, 48'000}): a tenth of the rate after 32,000 updates, and a hundredth
+// after 48,000 (He et al. 2016, 4.2).
+Schedule piecewise_decay(std::vector<int64_t> boundaries, double factor = 0.1, int64_t warm_up = 0);
 Schedule exponential_decay(int64_t period, double factor, int64_t warm_up = 0);
 Schedule polynomial_decay(int64_t period, double end = 0, double power = 1, int64_t warm_up = 0);
 Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
 
 // How shards turn a gradient g into an update of a parameter w. Accumulators begin at zero; t
-// counts updates from 1; rate is learning_rate times the schedule's factor for t.
+// counts updates from 1; rate is learning_rate times the schedule's factor for t, times the rate
+// scale (troupe/training.hpp).
 //   sgd        w -= rate * g
 //   momentum   v = momentum * v + g                 (Polyak 1964)
 //              w -= rate * v
@@ -71,7 +78,8 @@ Schedule cosine_decay(int64_t period, double end = 0, int64_t warm_up = 0);
 //              n += g^2
 //              w = 0 where |z| <= l1, else
 //                  (sign(z) * l1 - z) / ((beta + sqrt(n)) / rate + l2)
-//              Weights that begin at 0 stay 0 where all gradients were 0. Takes no schedule.
+//              Weights that begin at 0 stay 0 where all gradients were 0. Takes no schedule and
+//              no rate scale: s holds for one rate.
 // If a parameter is read only by gathers, only the gathered rows are updated, with their
 // accumulators (troupe/ops/parameters.hpp).
 struct Optimizer {
@@ -108,8 +116,8 @@ Optimizer lamb(double learning_rate = 0.001, double weight_decay = 0.01, double 
                double beta2 = 0.999, double epsilon = 1e-6);
 Optimizer ftrl(double learning_rate = 0.1, double l1 = 0, double l2 = 0, double beta = 1);
 
-// The rate of update number `t`, counted from 1. Shards call this, so a resumed training goes on
-// with the rate it would have had.
+// The rate of update number `t`, counted from 1, at a rate scale of 1. Shards call this, so a
+// resumed training goes on with the rate it would have had.
 double learning_rate_at(const Optimizer& optimizer, int64_t t);
 
 // "sgd(learning rate 0.1, schedule step, period 100, factor 0.5, warm-up 10)": the settings that

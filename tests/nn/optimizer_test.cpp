@@ -37,6 +37,9 @@ TEST_CASE("an optimizer's text has what counts for its kind") {
   CHECK(describe(momentum(2).with(cosine_decay(100'000, 0.1, 50))) ==
         "momentum(learning rate 2, schedule cosine, period 100000, end 0.1, warm-up 50, momentum "
         "0.9)");
+  CHECK(describe(sgd(2).with(piecewise_decay({32'000, 48'000}, 0.5, 400))) ==
+        "sgd(learning rate 2, schedule piecewise, boundaries 32000;48000, factor 0.5, warm-up "
+        "400)");
   CHECK(describe(sgd(2).with(constant_rate(3))) == "sgd(learning rate 2, warm-up 3)");
 }
 
@@ -63,9 +66,15 @@ TEST_CASE("a text that is no optimizer is refused with what is right") {
   refused("sgd(learning rate 1,learning rate 2)", "has no setting 'learning rate 1,learning rate'");
   refused("sgd(learning rate 1, learning rate 1)", "has 'learning rate' twice");
   refused("sgd(learning rate 1, )", "has no setting ''");
-  refused("sgd(schedule linear)",
-          "there is no schedule 'linear'; known are constant, step, exponential, polynomial and "
-          "cosine");
+  refused(
+      "sgd(schedule linear)",
+      "there is no schedule 'linear'; known are constant, step, piecewise, exponential, polynomial "
+      "and cosine");
+  refused("sgd(schedule piecewise)", "has boundaries ''; wants whole numbers from 1");
+  refused("sgd(schedule piecewise, boundaries 1;)", "has boundaries '1;'; wants whole numbers");
+  refused("sgd(schedule piecewise, boundaries 1, 2)", "has no setting '2'");
+  refused("sgd(schedule piecewise, boundaries 1.5)", "has boundaries '1.5'");
+  refused("sgd(schedule step, boundaries 1)", "has no setting 'boundaries'");
   refused("sgd(warm-up 1.5)", "has warm-up 1.5; wants a whole number from 0");
   refused("sgd(schedule step, period 1e300)", "wants a whole number from 1");
 }
@@ -99,6 +108,11 @@ TEST_CASE("settings that cannot work are refused with what is right") {
       {sgd(1).with(constant_rate(-1)), "has warm-up -1; wants a whole number from 0"},
       {sgd(1).with(step_decay(0)), "optimizer sgd has period 0; wants a whole number from 1"},
       {sgd(1).with(step_decay(5, 0)), "optimizer sgd has factor 0; wants a number in (0, 1]"},
+      {sgd(1).with(piecewise_decay({})),
+       "has boundaries ''; wants whole numbers from 1, each above"},
+      {sgd(1).with(piecewise_decay({0, 1})), "has boundaries '0;1'; wants whole numbers from 1"},
+      {sgd(1).with(piecewise_decay({3, 3})), "has boundaries '3;3'; wants whole numbers from 1"},
+      {sgd(1).with(piecewise_decay({1}, 2)), "has factor 2; wants a number in (0, 1]"},
       {sgd(1).with(exponential_decay(5, 2)), "has factor 2; wants a number in (0, 1]"},
       {sgd(1).with(cosine_decay(5, 1.5)), "has end 1.5; wants a number in [0, 1]"},
       {sgd(1).with(polynomial_decay(5, 0, 0)), "has power 0; wants a positive number"},
@@ -122,6 +136,7 @@ TEST_CASE("schedules have the rates of their formulas") {
       {step_decay(3, 0.5), {2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 0.5, 0.5}},
       {step_decay(2, 0.1, 2),
        {1.0, 2.0, 2.0, 2.0, 0.2, 0.2, 0.020000000000000004, 0.020000000000000004}},
+      {piecewise_decay({2, 3}, 0.5, 1), {2.0, 2.0, 2.0, 1.0, 0.5, 0.5}},
       {exponential_decay(4, 0.5, 1),
        {2.0, 2.0, 1.681792830507429, 1.4142135623730951, 1.189207115002721, 1.0,
         0.8408964152537145}},

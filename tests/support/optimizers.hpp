@@ -33,6 +33,7 @@ inline std::vector<Optimizer> every_optimizer(double learning_rate = 0.1) {
           lamb(learning_rate),
           ftrl(learning_rate, 0.01, 0.1),
           momentum(learning_rate).with(step_decay(2, 0.5)),
+          nesterov(learning_rate).with(piecewise_decay({2, 5}, 0.5, 1)),
           adam(learning_rate).with(cosine_decay(3, 0.1, 2)),
           adamw(learning_rate).with(polynomial_decay(4, 0, 2, 1)),
           sgd(learning_rate).with(exponential_decay(3, 0.9, 3))};
