@@ -1,6 +1,6 @@
 // Training loops: data-parallel replicas, parameters in shards, checkpoints, recovery. Implemented
-// in training/loop/trainer.cpp and train_loop.cpp, and training/group/parameter_values.cpp and
-// weights.cpp.
+// in training/loop/trainer.cpp and train_loop.cpp, and training/group/parameter_values.cpp,
+// rate_scale.cpp and weights.cpp.
 //
 // A replica's loop is the same under every aggregation rule: pull, compute, push. The shards alone
 // decide between synchronous and asynchronous SGD.
@@ -152,15 +152,35 @@ std::map<std::string, Tensor> parameter_values(Session& session);
 // does not have, with the nearest one that it has.
 Tensor parameter_value(Session& session, const std::string& name);
 
+// The rate scale multiplies the learning rates of all optimizers of a session, beside their
+// schedules: with 0.1 a plateau is left at a tenth of the rate. It is 1 at first, and wherever
+// optimizers begin anew. Checkpoints hold it: a training that resumes, load_parameters() and a
+// restore after a loss go back to theirs.
+//
+// A new scale holds for every update from the next step on, on all shards. In train() and fit() it
+// is set from on_pause and on_epoch alone: shards get it when the function has returned, before any
+// step. If one of them cannot be told, the pause comes again and finds the scale of before. Steps
+// that are repeated after a loss repeat the pauses between them, so synchronous training ends with
+// the same bits if the scale that a pause sets depends on what it sees alone. Outside of a
+// training, set_rate_scale() returns when all shards have the scale. Throws:
+// Error(invalid_argument) for a scale that is no positive number, or makes a learning rate
+// infinite; for a parameter that ftrl trains; for another session's parameters; while steps run,
+// for replicas that have done different numbers of steps, and elsewhere in train();
+// Error(peer_lost), (stale) or (timeout) when shards could not be told: some may have it, so call
+// it again before the next step.
+double rate_scale(Session& session);
+void set_rate_scale(Session& session, double scale);
+
 // Gives parameters of the session's graph these values, by name; the others keep theirs. All
-// optimizers begin anew, without accumulators and at the begin of their schedules, as in a training
-// that begins with present values; the count of training steps goes on. Where one parameter is
-// written often, while others train, use the ops of troupe/ops/parameters.hpp. Waits up to
-// `patience` for lost processes. Throws, before any value is set: Error(invalid_argument) for names
-// that the graph does not have, with the nearest one, and for other dtypes and shapes than the
-// graph's; while a training step is under way, for replicas that have done different numbers of
-// steps, within train(), and for another session's parameters. Throws Error(peer_lost) or
-// Error(stale) when patience ends: then parameters may have no values until all are set or loaded.
+// optimizers begin anew, without accumulators, at the begin of their schedules and at a rate
+// scale of 1, as in a training that begins with present values; the count of training steps goes
+// on. Where one parameter is written often, while others train, use the ops of
+// troupe/ops/parameters.hpp. Waits up to `patience` for lost processes. Throws, before any value
+// is set: Error(invalid_argument) for names that the graph does not have, with the nearest one,
+// and for other dtypes and shapes than the graph's; while a training step is under way, for
+// replicas that have done different numbers of steps, within train(), and for another session's
+// parameters. Throws Error(peer_lost) or Error(stale) when patience ends: then parameters may
+// have no values until all are set or loaded.
 void set_parameters(Session& session, const std::map<std::string, Tensor>& values,
                     std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 

@@ -24,7 +24,7 @@
 namespace troupe {
 
 inline constexpr uint16_t kProtocolVersion =
-    8;  // raised by every change of greetings, frames or messages
+    9;  // raised by every change of greetings, frames or messages
 inline constexpr size_t kGreetingBytes = 768;
 inline constexpr size_t kGreetingPrefix = 256;
 inline constexpr size_t kNameMax = 63;  // cluster and job names

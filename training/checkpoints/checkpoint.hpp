@@ -29,7 +29,8 @@
 namespace troupe {
 
 // The format of a manifest that is written, and the oldest that is read. Format 1 held only the
-// kind of each optimizer, format 2 not the dtype of products, format 3 no sources.
+// kind of each optimizer, format 2 not the dtype of products, format 3 neither sources nor the rate
+// scale.
 inline constexpr int kCheckpointFormat = 4, kCheckpointFormatOldest = 1;
 
 struct CheckpointFile {
@@ -43,6 +44,7 @@ struct Manifest {
   int64_t step = 0;
   uint64_t epoch = 0;
   Aggregation rule = Aggregation::sync;
+  double rate_scale = 1;  // of the steps that follow
   std::vector<std::pair<int64_t, int64_t>>
       next_steps;          // replica and the step it does next, by replica
   uint64_t data_seed = 0;  // of the loader; its position is a function of seed, replica and step

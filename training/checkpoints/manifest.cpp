@@ -7,6 +7,7 @@
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/digest.hpp"
 #include "data/files/json.hpp"
+#include "graph/attr_text.hpp"
 
 namespace troupe {
 namespace {
@@ -101,7 +102,8 @@ std::string to_text(const Manifest& m) {
   out << "{\n  \"format\": \"" << kFormat << "\",\n  \"version\": " << kCheckpointFormat
       << ",\n  \"generation\": " << m.generation << ",\n  \"step\": " << m.step
       << ",\n  \"epoch\": " << m.epoch << ",\n  \"rule\": \""
-      << (m.rule == Aggregation::sync ? "sync" : "async") << "\",\n  \"next_steps\": [";
+      << (m.rule == Aggregation::sync ? "sync" : "async")
+      << "\",\n  \"rate_scale\": " << exact_text(m.rate_scale) << ",\n  \"next_steps\": [";
   for (size_t i = 0; i < m.next_steps.size(); ++i)
     out << (i ? ", " : "") << "{\"slot\": " << m.next_steps[i].first
         << ", \"step\": " << m.next_steps[i].second << "}";
@@ -135,8 +137,8 @@ Manifest manifest_from_text(const std::string& text, const std::string& file) {
     throw Error(Errc::bad_configuration, file, ": the checkpoint has format version ", version,
                 ", this program reads ", kCheckpointFormatOldest, " to ", kCheckpointFormat,
                 "; read it with the program that wrote it");
-  top.only({"format", "version", "generation", "step", "epoch", "rule", "next_steps", "data_seed",
-            "graph", "compute", "sources", "parameters", "files", "sha256"});
+  top.only({"format", "version", "generation", "step", "epoch", "rule", "rate_scale", "next_steps",
+            "data_seed", "graph", "compute", "sources", "parameters", "files", "sha256"});
   Manifest m;
   m.generation = top.i64("generation", 1);
   m.step = top.i64("step", 0);
@@ -152,8 +154,12 @@ Manifest manifest_from_text(const std::string& text, const std::string& file) {
   m.data_seed = top.u64("data_seed");
   m.graph_fingerprint = top.string("graph");
   if (version >= 3) m.compute = top.string("compute");
-  if (version >= 4)
+  if (version >= 4) {
     for (const JsonReader& r : top.array("sources")) m.sources.push_back(r.as_string());
+    m.rate_scale = top.member("rate_scale").as_f64();
+  }
+  if (!(m.rate_scale > 0))
+    throw top.member("rate_scale").error("expected a positive number, found ", m.rate_scale);
   std::set<std::string> names;
   for (const JsonReader& r : top.array("parameters")) {
     m.parameters.push_back(parameter_of(r));

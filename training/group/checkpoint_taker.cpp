@@ -44,6 +44,7 @@ void CheckpointTaker::take(CheckpointRequest request, std::vector<ParameterSpec>
   attempt->manifest.step = request.step;
   attempt->manifest.epoch = table_.epoch;
   attempt->manifest.rule = request.rule;
+  attempt->manifest.rate_scale = request.rate_scale;
   attempt->manifest.data_seed = request.data_seed;
   attempt->manifest.compute = request.compute;
   attempt->manifest.sources = request.sources;

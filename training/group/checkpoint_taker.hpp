@@ -29,6 +29,7 @@ struct CheckpointRequest {
   std::string compute;               // as in a manifest
   std::vector<std::string> sources;  // the same
   Aggregation rule = Aggregation::sync;
+  double rate_scale = 1;
   std::vector<int32_t> replicas;
 };
 

@@ -156,6 +156,7 @@ struct ParameterGroup::Batch {
   std::vector<ParameterSpec> parameters;  // by name
   std::vector<Output> initial;            // their first values
   // Touched by the actor only:
+  double rate_scale = 1;  // of its shards; 0: not known
   bool making = false;
   std::vector<int32_t> shards;  // once they are laid out
   std::vector<Done> behind;     // of all callers that wait for it, while it is being made
@@ -273,9 +274,26 @@ void ParameterGroup::make(const std::shared_ptr<Batch>& batch, int64_t call) {
         if (owner() && table_.epoch != epoch)
           return make(batch, call);  // a training began meanwhile, without them
         if (code != Errc::ok) return made(batch, code, text);
-        table_.use(batch->shards);
-        send_routes();
+        scale_rates(batch, send_routes);
       });
+}
+
+// Shards are made at a rate scale of 1. Calls `ready` when those of the batch are in use at the
+// session's, which may change meanwhile.
+void ParameterGroup::scale_rates(const std::shared_ptr<Batch>& batch,
+                                 const std::function<void()>& ready) {
+  const double scale = table_.rate_scale;
+  if (!owner() || scale == batch->rate_scale) {
+    table_.use(batch->shards);
+    return ready();
+  }
+  batch->rate_scale = 0;
+  tell_rate_scale(batch->shards, scale, /*step=*/INT64_MAX,
+                  [this, batch, ready, scale](Errc code, const std::string& text) {
+                    if (code != Errc::ok) return made(batch, code, text);
+                    batch->rate_scale = scale;
+                    scale_rates(batch, ready);
+                  });
 }
 
 // The batch has been made, or making it failed: the next caller that needs it tries again.
@@ -299,6 +317,7 @@ void ParameterGroup::establish(Start start, Done done) {
     const auto tell_all = [this, start, done](Errc code, const std::string& text) {
       if (code != Errc::ok) return done(code, text);
       served_ = table_.epoch;
+      rate_scale().begin_epoch(table_.rate_scale);
       if (owner() && start.mode == BeginEpoch::restore)
         checkpoints_.went_back_to(start.directory, start.manifest);
       routes_.send_all(done);
@@ -306,6 +325,7 @@ void ParameterGroup::establish(Start start, Done done) {
     // Another session decides: this one follows it to its epoch. No training is in the first one.
     if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
     table_.rule = start.rule.value_or(table_.rule);
+    table_.rate_scale = start.rate_scale;
     ++table_.epoch;
     maker_.make_again(replicas_in_graph(),
                       [this, start, tell_all](Errc code, const std::string& text) {
@@ -332,11 +352,11 @@ void ParameterGroup::look_again(int64_t step, Done done) {
 
 std::shared_ptr<const void> ParameterGroup::claim_training() {
   std::lock_guard lock(mutex_);
-  if (!training_.expired()) return nullptr;
+  if (!training_.claim.expired()) return nullptr;
   TrainingSteps& steps = master_.runs().steps();
   steps.train(true);
   std::shared_ptr<const void> out(&steps, [&steps](const void*) { steps.train(false); });
-  training_ = out;
+  training_.claim = out;
   return out;
 }
 
@@ -365,6 +385,7 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
     m.rule = static_cast<uint8_t>(table_.rule);
     m.replicas = start.replicas;
     m.next_step = start.next_step;
+    m.rate_scale = start.rate_scale;
     return m;
   };
   shards_.ask_all(all, begin, [this, all, start, done](Errc code, const std::string& text) {
@@ -375,11 +396,47 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
   });
 }
 
+// Shards that are made meanwhile get it by scale_rates().
+void ParameterGroup::set_rate_scale(double scale, int64_t step, Done done) {
+  rate_scale().begin_telling();
+  post([this, scale, step, done = calls_.add(std::move(done))] {
+    const double before = std::exchange(table_.rate_scale, scale);
+    tell_rate_scale(table_.numbers(), scale, step,
+                    [this, before, scale, step, done](Errc code, const std::string& text) {
+                      if (code == Errc::ok) {
+                        rate_scale().told(scale);
+                        master_.process().log()->info(
+                            "learning rates change: rate_scale={} before={} step={}", scale, before,
+                            step);
+                      }
+                      done(code, text);
+                    });
+  });
+}
+
+void ParameterGroup::tell_rate_scale(const std::vector<int32_t>& shards, double scale, int64_t step,
+                                     Done done) {
+  shards_.ask_all(
+      shards,
+      [&](int32_t shard) {
+        return SetRateScale{table_.container, shard, table_.epoch, step, scale};
+      },
+      std::move(done));
+}
+
+void ParameterGroup::ask_rate_scale(std::shared_ptr<double> out, Done done) {
+  post([this, out = std::move(out), done = calls_.add(std::move(done))] {
+    shards_.describe(
+        table_.numbers(), [out](int32_t, const ShardDescription& d) { *out = d.rate_scale; }, done);
+  });
+}
+
 void ParameterGroup::take_checkpoint(CheckpointRequest request, std::function<void()> captured,
                                      Done done) {
   post([this, request = std::move(request), captured = std::move(captured),
         done = calls_.add(std::move(done))]() mutable {
     request.rule = table_.rule;
+    request.rate_scale = table_.rate_scale;
     checkpoints_.take(std::move(request), parameters(), captured, done);
   });
 }

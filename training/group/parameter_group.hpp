@@ -22,6 +22,7 @@
 #include "actors/master/session_state.hpp"
 #include "training/group/checkpoint_taker.hpp"
 #include "actors/async/open_calls.hpp"
+#include "training/group/rate_scale.hpp"
 #include "training/group/route_sender.hpp"
 #include "training/group/shard_maker.hpp"
 #include "training/group/shard_requests.hpp"
@@ -52,6 +53,7 @@ class ParameterGroup final : public MeshListener,
     std::string directory, manifest;  // restore
     ShardMaker::FirstValues values;   // reset; others get their initial values
     std::optional<Aggregation> rule;  // none: as it is
+    double rate_scale = 1;
     std::vector<int32_t> replicas;
     int64_t next_step = 0;
   };
@@ -70,6 +72,12 @@ class ParameterGroup final : public MeshListener,
   // For parameters that another session owns: true if it has begun an epoch since establish(). By
   // end(), false.
   void ask_epoch(std::function<void(bool is_new)> done);
+  // Gives all shards a rate scale, which holds from the updates of `step` on. Requires: the
+  // owner's, and no step of its replicas runs until `done` is called.
+  void set_rate_scale(double scale, int64_t step, Done done);
+  // For parameters that another session owns: `out` gets the rate scale of their shards.
+  void ask_rate_scale(std::shared_ptr<double> out, Done done);
+  RateScale& rate_scale() { return training_.rate_scale; }  // of the owner. Any thread.
   // As CheckpointTaker::take().
   void take_checkpoint(CheckpointRequest request, std::function<void()> captured, Done done);
   // Takes one and returns the path of its manifest. Throws: as wait().
@@ -129,6 +137,8 @@ class ParameterGroup final : public MeshListener,
   bool made(const Batch& batch) const;
   void make(const std::shared_ptr<Batch>& batch, int64_t call);
   void made(const std::shared_ptr<Batch>& batch, Errc code, const std::string& text);
+  void tell_rate_scale(const std::vector<int32_t>& shards, double scale, int64_t step, Done done);
+  void scale_rates(const std::shared_ptr<Batch>& batch, const std::function<void()>& ready);
   void choose_tasks();
   void lost_member(const std::string& task, const std::string& reason);
   void begin_epoch(const Start& start, Done done);
@@ -148,7 +158,10 @@ class ParameterGroup final : public MeshListener,
   std::atomic<bool> established_ = false;
   OpenCalls calls_;           // of other threads
   mutable std::mutex mutex_;  // guards the rest
-  std::weak_ptr<const void> training_;
+  struct Training {
+    std::weak_ptr<const void> claim;
+    RateScale rate_scale;  // has a mutex of its own
+  } training_;
   std::map<std::string, Known> known_;
   std::vector<int32_t> replicas_;
 };

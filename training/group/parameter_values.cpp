@@ -109,6 +109,7 @@ void load_now(ParameterVisit& group, const CheckpointFolder& folder) {
   start.directory = folder.path();
   start.manifest = manifest_name(found.manifest->generation, found.manifest->step);
   start.rule = found.manifest->rule;
+  start.rate_scale = found.manifest->rate_scale;
   start.replicas = group->replicas_in_graph();
   start.next_step = found.manifest->step;
   establish(group, start);

@@ -140,6 +140,7 @@ void ShardMaker::catch_up(int32_t shard, const std::vector<int32_t>& replicas, D
   m.mode = BeginEpoch::reset;
   m.rule = static_cast<uint8_t>(table_.rule);
   m.replicas = replicas;
+  m.rate_scale = table_.rate_scale;
   shards_.ask(shard, std::move(m), std::move(done));
 }
 
@@ -269,6 +270,7 @@ bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint6
   for (const auto& [shard, d] : shards) table_.shards.at(shard).door = d.door;
   table_.epoch = now;
   table_.rule = static_cast<Aggregation>(shards.begin()->second.rule);
+  table_.rate_scale = shards.begin()->second.rate_scale;
   next_step_ = std::max<int64_t>(next_step, 0);
   return true;
 }

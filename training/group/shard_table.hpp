@@ -26,6 +26,7 @@ struct ShardTable {
   std::string container;
   uint64_t epoch = 1;
   Aggregation rule = Aggregation::sync;
+  double rate_scale = 1;
   std::map<int32_t, Entry> shards;  // by number
   std::vector<std::string> tasks;   // that hold shards, round-robin; set before the first add()
 

@@ -46,6 +46,7 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
     start.directory = checkpoints_.directory;
     start.manifest = manifest_name(manifest->generation, manifest->step);
     start.next_step = manifest->step;
+    start.rate_scale = manifest->rate_scale;
   }
   group_.establish(std::move(start), std::move(done));
 }
@@ -101,6 +102,19 @@ void TrainDriver::carry_out(const TrainActions& actions) {
         program_.tell(action.code, action.text);
         break;
     }
+}
+
+void TrainDriver::end_pause(int64_t step, bool more) {
+  const auto told = [post = post_, this, more](Errc code, const std::string& text) {
+    post([this, more, code, text] {
+      return code == Errc::ok ? loop_->pause_ended(more, program_.now())
+                              : loop_->pause_failed(code, text, program_.now());
+    });
+  };
+  if (const std::optional<double> scale = group_.rate_scale().end_pause())
+    group_.set_rate_scale(*scale, step, told);
+  else
+    told(Errc::ok, {});
 }
 
 TrainActions TrainDriver::step_ended(int64_t replica, int64_t step, const RunResult& result) {

@@ -55,6 +55,9 @@ class TrainDriver {
   // Carries out the first actions, after establish(). Replicas and shards need not be in `plan`.
   void begin(TrainLoop::Plan plan, const std::optional<Manifest>& manifest);
   void carry_out(const TrainActions& actions);
+  // Ends the pause of `step`, in which the program has called RateScale::begin_pause(): gives the
+  // shards the rate scale that it has asked for, then answers TrainAction::pause.
+  void end_pause(int64_t step, bool more);
   // The event of a step that has ended; its first value is the loss.
   TrainActions step_ended(int64_t replica, int64_t step, const RunResult& result);
 

@@ -313,8 +313,12 @@ TrainResult Trainer::run() {
   });
   const int64_t first = driver_->step_of(manifest);
   if (manifest)
-    tell(TrainEvent::resumed, detail::concat("resumed at step ", first, " from ",
-                                             manifest_name(manifest->generation, manifest->step)));
+    tell(TrainEvent::resumed,
+         detail::concat("resumed at step ", first, " from ",
+                        manifest_name(manifest->generation, manifest->step),
+                        manifest->rate_scale == 1
+                            ? ""
+                            : detail::concat(", at a rate scale of ", manifest->rate_scale)));
   if (thrown_) std::rethrow_exception(thrown_);
   meter_.emplace(options_.steps, options_.examples_per_step * static_cast<int64_t>(towers_.size()),
                  first, ProgressMeter::Time::clock::now());
@@ -421,6 +425,7 @@ void Trainer::pause(int64_t step) {
   progress();
   bool more = true;
   std::optional<Error> lost;
+  group_->rate_scale().begin_pause(step);
   call_program([&] {
     try {
       more = options_.on_pause(
@@ -431,6 +436,8 @@ void Trainer::pause(int64_t step) {
       lost = e;
     }
   });
+  if (!lost && !thrown_) return driver_->end_pause(step, more);
+  group_->rate_scale().drop_pause();
   events_->post([this, more, lost] {
     TrainLoop& loop = driver_->loop();
     return lost ? loop.pause_failed(lost->code(), lost->what(), now_millis())

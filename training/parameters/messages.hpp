@@ -98,9 +98,10 @@ struct DescribeShard {
 struct ShardDescription {
   uint64_t door = 0;  // the shard actor, for the data plane
   uint64_t epoch = 0;
-  uint8_t rule = 0;        // Aggregation
-  bool serving = false;    // its values are set
-  bool created = false;    // in answer to a CreateShard: the first one came from the same sender
+  uint8_t rule = 0;      // Aggregation
+  bool serving = false;  // its values are set
+  bool created = false;  // in answer to a CreateShard: the first one came from the same sender
+  double rate_scale = 1;
   int64_t next_step = -1;  // of the slowest replica; -1: nothing here is trained
   std::vector<SliceSpec> slices;
   std::vector<int64_t> versions;                    // one per slice
@@ -132,6 +133,16 @@ struct BeginEpoch {
   uint8_t rule = 0;
   std::vector<int32_t> replicas;
   int64_t next_step = 0;  // of every replica
+  double rate_scale = 1;
+};
+// owner -> shard service: multiply all learning rates by this from the updates of `step` on.
+// Refused by a shard that is past the step under the synchronous rule, and for ftrl.
+struct SetRateScale {
+  std::string container;
+  int32_t shard = 0;
+  uint64_t epoch = 0;
+  int64_t step = 0;
+  double rate_scale = 1;
 };
 // owner -> shard service: hold the state at `step`, for a WriteShard that names this capture.
 // Answered when it is held; an earlier capture is dropped.
@@ -217,8 +228,9 @@ auto inspect(I& f, DescribeShard& x) {
 }
 template <class I>
 auto inspect(I& f, ShardDescription& x) {
-  return f(x.door, x.epoch, x.rule, x.serving, x.created, x.next_step, x.slices, x.versions,
-           x.pulled_bytes, x.pushed_bytes, x.applied, x.merged, x.duplicate, x.refused, x.received);
+  return f(x.door, x.epoch, x.rule, x.serving, x.created, x.rate_scale, x.next_step, x.slices,
+           x.versions, x.pulled_bytes, x.pushed_bytes, x.applied, x.merged, x.duplicate, x.refused,
+           x.received);
 }
 template <class I>
 auto inspect(I& f, SetInitial& x) {
@@ -227,7 +239,11 @@ auto inspect(I& f, SetInitial& x) {
 template <class I>
 auto inspect(I& f, BeginEpoch& x) {
   return f(x.container, x.shard, x.epoch, x.mode, x.directory, x.manifest, x.rule, x.replicas,
-           x.next_step);
+           x.next_step, x.rate_scale);
+}
+template <class I>
+auto inspect(I& f, SetRateScale& x) {
+  return f(x.container, x.shard, x.epoch, x.step, x.rate_scale);
 }
 template <class I>
 auto inspect(I& f, CaptureShard& x) {

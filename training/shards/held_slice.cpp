@@ -37,7 +37,8 @@ const char* to_string(ShardState state) {
                                           : "serving";
 }
 
-HeldSlice::HeldSlice(ShardTerms& terms, Slice slice) : terms_(terms), slice_(std::move(slice)) {
+HeldSlice::HeldSlice(ShardTerms& terms, Slice slice)
+    : terms_(terms), slice_(std::move(slice)), optimizer_(slice_.optimizer) {
   check_slice(slice_);
 }
 
@@ -350,7 +351,7 @@ void HeldSlice::update_while_due(ShardActions& out) {
 
 void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) {
   const bool in_place =
-      apply_mean(*slice_.optimizer, gradients, terms_.rule == Aggregation::sync, values_,
+      apply_mean(*optimizer_, gradients, terms_.rule == Aggregation::sync, values_,
                  {terms_.lanes, room_of(gradients[0].gradient, terms_.pool)});
   if (!in_place) ++terms_.counters.copies;
   ++terms_.counters.updates;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -48,6 +49,7 @@ struct ShardTerms {
   uint64_t epoch = 1;
   ShardState state = ShardState::empty;
   Aggregation rule = Aggregation::sync;
+  double rate_scale = 1;            // of all learning rates
   std::set<int32_t> replicas = {};  // their gradients make an update
   Lanes* lanes = nullptr;
   const BufferOwner* pool = nullptr;
@@ -76,6 +78,8 @@ class HeldSlice {
   Outcome check(SliceState&& state, Restored& out) const;
   void adopt(Restored restored);
   void set_rule(std::unique_ptr<AggregationRule> rule);
+  // Makes the updates from here on. Requires: the kind of the slice's optimizer.
+  void set_optimizer(Optimizer optimizer) { optimizer_ = std::move(optimizer); }
   // Answers all requests that wait with `why`, refuses the gradients that the rule holds, and
   // resets the sequences to 0.
   void drop_waiting(const std::string& why, ShardActions& out);
@@ -135,6 +139,7 @@ class HeldSlice {
 
   ShardTerms& terms_;
   Slice slice_;
+  std::optional<Optimizer> optimizer_;  // the slice's, at the shard's rate scale
   SliceValues values_;
   std::unique_ptr<AggregationRule> rule_;  // null: untrained
   WrittenValues written_;                  // untrained

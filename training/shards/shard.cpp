@@ -140,6 +140,32 @@ Outcome Shard::set_rule(uint64_t epoch, Aggregation rule, std::vector<ReplicaPro
   return set_replicas(rule, std::move(replicas));
 }
 
+Outcome Shard::want_not_past(int64_t step) const {
+  for (const auto& [id, slice] : slices_)
+    if (slice.compare_step(step) < 0)
+      return {Errc::stale,
+              detail::concat(describe(slice.slice()), " is at step ", slice.rule()->next_step(),
+                             ", past the wanted step ", step)};
+  return {};
+}
+
+Outcome Shard::set_rate_scale(uint64_t epoch, int64_t step, double scale) {
+  if (Outcome o = fence(epoch, "a rate scale"); !o) return o;
+  if (Outcome o = want_not_past(step); !o) return o;
+  std::map<uint32_t, Optimizer> scaled;  // all or none
+  for (const auto& [id, slice] : slices_) {
+    if (!slice.slice().optimizer) continue;
+    try {
+      scaled[id] = at_rate_scale(*slice.slice().optimizer, scale);
+    } catch (const Error& e) {
+      return {e.code(), detail::concat(describe(slice.slice()), ": ", e.what())};
+    }
+  }
+  for (auto& [id, optimizer] : scaled) slices_.at(id).set_optimizer(std::move(optimizer));
+  terms_->rate_scale = scale;
+  return {};
+}
+
 void Shard::capture(uint64_t epoch, int64_t step, Captures::Done done) {
   if (const Outcome o = fence(epoch, "a snapshot"); !o) return done(o, {});
   if (terms_->state != State::serving)
@@ -147,12 +173,7 @@ void Shard::capture(uint64_t epoch, int64_t step, Captures::Done done) {
   if (terms_->captures.full())
     return done({Errc::out_of_memory, detail::concat(Captures::kMax, " snapshots wait already")},
                 {});
-  for (const auto& [id, slice] : slices_)
-    if (slice.compare_step(step) < 0)
-      return done(
-          {Errc::stale, detail::concat(describe(slice.slice()), " is at step ",
-                                       slice.rule()->next_step(), ", past the wanted step ", step)},
-          {});
+  if (const Outcome o = want_not_past(step); !o) return done(o, {});
   terms_->captures.add(slices_, {epoch, step, terms_->rule, {}}, std::move(done));
 }
 
@@ -208,6 +229,7 @@ void Shard::forget(uint64_t from) {
 Shard::State Shard::state() const { return terms_->state; }
 uint64_t Shard::epoch() const { return terms_->epoch; }
 Aggregation Shard::rule() const { return terms_->rule; }
+double Shard::rate_scale() const { return terms_->rate_scale; }
 
 std::vector<ReplicaProgress> Shard::replicas() const {
   std::vector<ReplicaProgress> out;

@@ -68,6 +68,11 @@ class Shard {
   // Sets another rule or other replicas. Refused with Errc::invalid_argument unless every replica
   // of every trained slice is at a boundary, with nothing waiting. Values and versions stay.
   Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<ReplicaProgress> replicas);
+  // Multiplies the learning rates of all slices by `scale`, 1 at first, in each update from here
+  // on. Stale if a slice is past `step`, as for capture(); refused with Errc::invalid_argument,
+  // changing nothing, for a scale that at_rate_scale() (graph/optimizer.hpp) refuses. clear() and
+  // restore() leave it.
+  Outcome set_rate_scale(uint64_t epoch, int64_t step, double scale);
   // Calls `done` with the state once every slice is exactly at `step`; under the asynchronous rule
   // at once. Stale if a slice is past the step, or when the epoch changes. Requires: `done` does
   // not call the shard.
@@ -89,6 +94,7 @@ class Shard {
   State state() const;
   uint64_t epoch() const;
   Aggregation rule() const;
+  double rate_scale() const;
   std::vector<ReplicaProgress> replicas() const;  // each at the least progress of its trained
                                                   // slices
   ShardCounters counters() const;
@@ -102,6 +108,7 @@ class Shard {
  private:
   Outcome fence(uint64_t wanted, const char* what) const;
   Outcome set_replicas(Aggregation rule, std::vector<ReplicaProgress> replicas);
+  Outcome want_not_past(int64_t step) const;
   void serve(ShardActions& out);
   HeldSlice* held(uint32_t slice);
 

@@ -136,6 +136,7 @@ FilingShard::behavior_type run_shard(FilingShard::stateful_pointer<ShardActorSta
         }
       },
       [self](const BeginEpoch& m) { return self->state.begin_epoch(m); },
+      [self](const SetRateScale& m) { return self->state.set_rate_scale(m); },
       [self](const WriteShard& m) { return self->state.write(m); },
       [self](const CaptureShard& m) { return self->state.hold(m); },
       [](const FileWorkDone& m) { m.go(); },

@@ -112,10 +112,19 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
   return owed.promise(number);
 }
 
-caf::error ShardActorState::set_rule(const BeginEpoch& m) {
+caf::error ShardActorState::set_terms(const BeginEpoch& m) {
   check();
-  return outcome_error(shard->set_rule(m.epoch, static_cast<Aggregation>(m.rule),
-                                       replicas_at(m.replicas, m.next_step)));
+  const Outcome rule = shard->set_rule(m.epoch, static_cast<Aggregation>(m.rule),
+                                       replicas_at(m.replicas, m.next_step));
+  if (!rule) return outcome_error(rule);
+  return outcome_error(shard->set_rate_scale(m.epoch, m.next_step, m.rate_scale));
+}
+
+caf::result<caf::unit_t> ShardActorState::set_rate_scale(const SetRateScale& m) {
+  check();
+  if (const Outcome o = shard->set_rate_scale(m.epoch, m.step, m.rate_scale); !o)
+    return outcome_error(o);
+  return caf::unit;
 }
 
 caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
@@ -133,7 +142,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
     send(out);
     if (!outcome) return outcome_error(outcome);
     begins();
-    if (caf::error error = set_rule(m)) return error;
+    if (caf::error error = set_terms(m)) return error;
     return caf::unit;
   }
   const Outcome begun = shard->begin_restore(m.epoch, out);
@@ -150,7 +159,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
           read_slices(files, m.directory, manifest, slices));
       answer = [this, number, m, states] {
         ShardActions actions;
-        caf::error error = set_rule(m);  // before pulls that wait are answered
+        caf::error error = set_terms(m);  // before pulls that wait are answered
         if (!error) error = outcome_error(shard->restore(m.epoch, std::move(*states), actions));
         send(actions);
         if (error)

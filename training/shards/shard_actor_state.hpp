@@ -80,7 +80,8 @@ struct ShardActorState {
   caf::result<caf::unit_t> hold(const CaptureShard& m);
   caf::result<ShardFile> write(const WriteShard& m);
   caf::result<caf::unit_t> begin_epoch(const BeginEpoch& m);
-  caf::error set_rule(const BeginEpoch& m);
+  caf::error set_terms(const BeginEpoch& m);  // rule, replicas and rate scale
+  caf::result<caf::unit_t> set_rate_scale(const SetRateScale& m);
   caf::result<caf::unit_t> set_initial(const SetInitial& m);
   caf::result<caf::unit_t> give_initial(const GiveInitial& m);
   caf::result<caf::unit_t> set_values(uint64_t epoch, uint32_t slice, Tensor values);

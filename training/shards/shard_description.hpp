@@ -14,6 +14,7 @@ inline ShardDescription describe_shard(const Shard& shard) {
   out.epoch = shard.epoch();
   out.rule = static_cast<uint8_t>(shard.rule());
   out.serving = shard.state() == Shard::State::serving;
+  out.rate_scale = shard.rate_scale();
   for (const ReplicaProgress& replica : shard.replicas())
     out.next_step =
         out.next_step < 0 ? replica.next_step : std::min(out.next_step, replica.next_step);

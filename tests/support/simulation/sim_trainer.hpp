@@ -258,17 +258,25 @@ class SimTrainer final : public TrainProgram {
     if (!found && !warnings.empty()) throw Error(Errc::bad_data, warnings.back());
     return found;
   }
-  // Reads all parameters, which are those of this step.
+  // Reads all parameters, which are those of this step, and sets a rate scale that depends on it,
+  // but for ftrl.
   void pause(int64_t step) override {
     world_.history.note(detail::concat("pause at step ", step));
+    group_->rate_scale().begin_pause(step);
     pull_all([this, step](Errc code, const std::string& text, const Weights& seen) {
       events_.push_back([=, this] {
         TrainLoop& loop = driver_->loop();
-        if (code != Errc::ok) return loop.pause_failed(code, text, now());
+        if (code != Errc::ok) {
+          group_->rate_scale().drop_pause();
+          return loop.pause_failed(code, text, now());
+        }
         const std::string sha = weights_sha256(seen);
         world_.history.note(detail::concat("looked at step ", step, " ", sha));
         laws_.looked(step, sha);
-        return loop.pause_ended(true, now());
+        if (group_->owner() && world_.options.optimizer != "ftrl")
+          group_->rate_scale().ask(1.0 / static_cast<double>(1 + step % 3));
+        driver_->end_pause(step, true);
+        return TrainActions{};
       });
     });
   }

@@ -289,6 +289,39 @@ TEST_CASE("the rule changes between steps, and only there") {
   CHECK(s.shard.rule() == Aggregation::sync);
 }
 
+TEST_CASE(
+    "a rate scale holds from the next update on, and is refused once a slice is past its step") {
+  ShardScript s = ShardScript::serving(Aggregation::sync, 2);
+  s.push(0, 0, vector_of({1, 0, 0, 0}));
+  REQUIRE(s.shard.set_rate_scale(1, 0, 0.5));  // the round of step 0 is open
+  s.push(1, 0, vector_of({1, 0, 0, 0}));
+  CHECK(same_bits(s.shard.values(0), vector_of({-0.5, 0, 0, 0})));
+  CHECK(s.shard.set_rate_scale(1, 0, 0.25).text == "w is at step 1, past the wanted step 0");
+  CHECK(s.shard.set_rate_scale(2, 1, 0.25).text ==
+        "a rate scale is for epoch 2, the shard is in epoch 1");
+  CHECK(s.shard.set_rate_scale(1, 1, 0).text == "w: the rate scale is 0; wants a positive number");
+  CHECK(s.shard.rate_scale() == 0.5);
+  REQUIRE(s.shard.set_rate_scale(1, 1, 1));
+  s.push(0, 1, vector_of({1, 0, 0, 0}));
+  s.push(1, 1, vector_of({1, 0, 0, 0}));
+  CHECK(same_bits(s.shard.values(0), vector_of({-1.5, 0, 0, 0})));
+}
+
+TEST_CASE("a shard with a slice that takes no rate scale changes none of its slices") {
+  Slice sums = slice_w(1);
+  sums.parameter = "sums";
+  sums.optimizer = ftrl();
+  ShardScript s({.rule = Aggregation::async, .slices = {slice_w(), sums}});
+  ShardActions out;
+  REQUIRE(s.shard.set_initial(1, 0, vector_of({0, 0, 0, 0}), out));
+  REQUIRE(s.shard.set_initial(1, 1, vector_of({0, 0, 0, 0}), out));
+  CHECK(s.shard.set_rate_scale(1, 0, 0.5).text ==
+        "sums: optimizer ftrl takes no rate scale but 1, got 0.5; what it has summed holds for one "
+        "learning rate");
+  s.push(0, 0, vector_of({1, 0, 0, 0}));
+  CHECK(same_bits(s.shard.values(0), vector_of({-1, 0, 0, 0})));
+}
+
 TEST_CASE("an untrained slice is read at any step and takes no gradient") {
   Slice table = slice_w();
   table.optimizer.reset();
