@@ -273,11 +273,19 @@ Scores evaluate(Session& session, const Evaluation& evaluation, const Source& da
 
 // The state at the end of a data epoch.
 struct FitEpoch {
-  int64_t epoch = 0;     // epochs done, this one included
-  int64_t step = 0;      // of each replica, the same
-  double loss = 0;       // mean over the epoch's steps, as far as this program has run them
-  Scores scores = {};    // of the validation data
-  bool is_best = false;  // best so far, by FitOptions::watch
+  int64_t epoch = 0;      // epochs done, this one included
+  int64_t step = 0;       // of each replica, the same
+  double loss = 0;        // mean over the epoch's steps, as far as this program has run them
+  Scores scores = {};     // of the validation data
+  bool is_best = false;   // best so far, by FitOptions::watch
+  double rate_scale = 1;  // of the epoch's steps
+};
+
+// Lowers the rate scale where the watched metric improves no more (ReduceLROnPlateau of Keras).
+struct Plateau {
+  int64_t epochs = 0;  // in a row at one scale without improvement; 0: never
+  double factor = 0.1;
+  double least = 0;  // the scale does not fall below this
 };
 
 struct FitOptions {
@@ -298,13 +306,15 @@ struct FitOptions {
   double min_improvement = 0;  // a smaller change of that metric is no improvement
   // Training ends after this many epochs in a row without improvement; 0: never.
   int64_t stop_after = 0;
+  Plateau plateau = {};  // {.epochs = 3}: a tenth of the rates after 3 epochs without improvement
   // keep_best: a whole checkpoint of the best epoch in the folder best in checkpoint_dir, for
   // load_parameters(). return_best: the session's parameters are those of the best epoch in the
   // end.
   bool keep_best = false, return_best = false;
 
   // Called from the thread that called fit(). After a loss of parameters steps and epochs are
-  // repeated, and so are these calls. on_epoch may run the session; returning false ends training.
+  // repeated, and so are these calls. on_epoch may run the session, and set_rate_scale(), which
+  // counts in place of what `plateau` does at this epoch; returning false ends training.
   std::function<void(const TrainProgress&)> on_step = {};
   std::function<bool(const FitEpoch&)> on_epoch = {};
 

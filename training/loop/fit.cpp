@@ -15,7 +15,9 @@
 #include "data/source/fields.hpp"
 #include "data/source/source_steps.hpp"
 #include "graph/op_properties.hpp"
+#include "graph/optimizer.hpp"
 #include "graph/prune.hpp"
+#include "training/group/pushed_parameters.hpp"
 #include "training/loop/fit_history.hpp"
 
 namespace troupe {
@@ -131,7 +133,8 @@ const Metric* watched(const FitOptions& o) {
   if (o.validation.size() > 0 && o.validation_source)
     throw refuse("fit", "FitOptions has both validation and validation_source; give one");
   if (!validates(o)) {
-    if (o.stop_after > 0 || o.keep_best || o.return_best || !o.watch.empty())
+    if (o.stop_after > 0 || o.keep_best || o.return_best || !o.watch.empty() ||
+        o.plateau.epochs != 0)
       throw refuse("fit", "what is best is told by validation data; give FitOptions::validation");
     return nullptr;
   }
@@ -147,6 +150,22 @@ const Metric* watched(const FitOptions& o) {
     names += (names.empty() ? "" : ", ") + m.name;
   }
   throw refuse("fit", "there is no metric \"", o.watch, "\" to watch; there are ", names);
+}
+
+// Throws: Error(invalid_argument), also for optimizers of the graph that take no rate scale.
+void check(const Plateau& plateau, const Graph& graph) {
+  want_least("fit: FitOptions::plateau.epochs", plateau.epochs, 0, "0 (never) or more epochs");
+  if (!(plateau.factor > 0 && plateau.factor < 1) || !(plateau.least >= 0))
+    throw refuse("fit", "FitOptions::plateau has factor ", plateau.factor, " and least ",
+                 plateau.least, "; wants a factor in (0, 1), and 0 or more as the least scale");
+  if (plateau.epochs == 0) return;
+  for (const auto& [parameter, optimizer] : pushed_in(graph).optimizers) {
+    try {
+      at_rate_scale(optimizer, plateau.factor);
+    } catch (const Error& e) {
+      throw refuse("fit", "FitOptions::plateau, parameter ", parameter, ": ", e.what());
+    }
+  }
 }
 
 class Fit {
@@ -172,7 +191,7 @@ class Fit {
  private:
   FitHistory::Policy policy(const Metric* metric) const {
     if (!metric) return {};
-    return {metric->name, metric->greater_is_better, o_.min_improvement, o_.stop_after};
+    return {metric->name, metric->greater_is_better, o_.min_improvement, o_.stop_after, o_.plateau};
   }
   void check_options() const;
   void feed_towers(const Dataset& data);
@@ -206,6 +225,7 @@ void Fit::check_options() const {
   want_least("fit: FitOptions::steps_per_epoch", o_.steps_per_epoch, 0,
              "0 (as many as the data has batches) or more");
   want_least("fit: FitOptions::stop_after", o_.stop_after, 0, "0 (never) or more epochs");
+  check(o_.plateau, *towers_[0].loss.graph);
   if (!(o_.min_improvement >= 0))
     throw refuse("fit", "FitOptions::min_improvement is ", o_.min_improvement,
                  "; wants 0 or more of the metric that is watched");
@@ -337,6 +357,7 @@ bool Fit::epoch_ended(const TrainPause& pause) {
   epoch.epoch = pause.step / per_epoch_;
   epoch.step = pause.step;
   epoch.loss = mean_loss(pause.step);
+  epoch.rate_scale = rate_scale(session_);
   if (validates(o_)) {
     if (!evaluation_) evaluation_ = session_.prepare(o_.evaluation.fetches, o_.evaluation.feeds);
     RunOptions run;
@@ -351,6 +372,7 @@ bool Fit::epoch_ended(const TrainPause& pause) {
     pause.save(directory() + "/best");
   history_.add(epoch);
   if (is_kept()) history_.save(real_disk(), directory());
+  if (const std::optional<double> scale = history_.lower_scale()) set_rate_scale(session_, *scale);
   const bool asked = o_.on_epoch && !o_.on_epoch(epoch);
   const bool stop = asked || history_.wants_stop();
   stopped_ = stop && epoch.epoch < o_.epochs;

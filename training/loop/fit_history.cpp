@@ -1,9 +1,11 @@
 // Keeps the history, and reads and writes its file. The file has a head, a line for the best epoch
 // if there is one, and a line for each epoch:
 //
-//   troupe epochs 1
+//   troupe epochs 2
 //   best 2 step 46 score 0.975
-//   epoch 1 step 23 loss 0.53 best 1 "accuracy" 0.94 "loss" 0.31
+//   epoch 1 step 23 loss 0.53 best 1 rate_scale 0.1 "accuracy" 0.94 "loss" 0.31
+//
+// The first form has no rate scale.
 #include "training/loop/fit_history.hpp"
 
 #include <algorithm>
@@ -17,7 +19,7 @@ namespace troupe {
 namespace {
 
 constexpr const char* kFile = "epochs.txt";
-constexpr const char* kHead = "troupe epochs 1";
+constexpr const char *kHead = "troupe epochs 2", *kFirstHead = "troupe epochs 1";
 constexpr int64_t kBytesMax = int64_t{64} << 20;
 
 }  // namespace
@@ -54,6 +56,18 @@ bool FitHistory::wants_stop() const {
   return epochs_.back().epoch - (best_ ? best_->epoch : 0) >= policy_.stop_after;
 }
 
+std::optional<double> FitHistory::lower_scale() const {
+  const Plateau& plateau = policy_.plateau;
+  if (plateau.epochs <= 0 || epochs_.empty()) return std::nullopt;
+  const double scale = epochs_.back().rate_scale;
+  int64_t waited = 0;
+  for (auto e = epochs_.rbegin(); e != epochs_.rend(); ++e, ++waited)
+    if (e->is_best || e->rate_scale != scale) break;
+  const double lower = std::max(scale * plateau.factor, plateau.least);
+  if (waited < plateau.epochs || lower >= scale) return std::nullopt;
+  return lower;
+}
+
 std::string FitHistory::to_text() const {
   std::ostringstream out;
   out << kHead << "\n";
@@ -62,7 +76,7 @@ std::string FitHistory::to_text() const {
         << exact_text(best_->score) << "\n";
   for (const FitEpoch& e : epochs_) {
     out << "epoch " << e.epoch << " step " << e.step << " loss " << exact_text(e.loss) << " best "
-        << (e.is_best ? 1 : 0);
+        << (e.is_best ? 1 : 0) << " rate_scale " << exact_text(e.rate_scale);
     for (const auto& [name, score] : e.scores)
       out << " " << quoted(name) << " " << exact_text(score);
     out << "\n";
@@ -75,7 +89,7 @@ void FitHistory::from_text(const std::string& text, const std::string& file) {
   std::string line;
   int number = 1;
   try {
-    if (!std::getline(in, line) || line != kHead)
+    if (!std::getline(in, line) || (line != kHead && line != kFirstHead))
       throw Error(Errc::bad_data, "expected \"", kHead, "\", found \"", line, "\"");
     while (std::getline(in, line)) {
       ++number;
@@ -99,6 +113,7 @@ void FitHistory::from_text(const std::string& text, const std::string& file) {
       e.loss = r.real();
       r.expect("best");
       e.is_best = r.integer() != 0;
+      if (r.take("rate_scale")) e.rate_scale = r.real();
       while (!r.at_end()) {
         const std::string name = r.quoted_text();
         e.scores[name] = r.real();

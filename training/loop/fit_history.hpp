@@ -20,6 +20,7 @@ class FitHistory {
     bool greater_is_better = true;
     double min_improvement = 0;
     int64_t stop_after = 0;
+    Plateau plateau = {};
   };
   struct Best {
     int64_t epoch = 0, step = 0;
@@ -36,6 +37,8 @@ class FitHistory {
   // `epoch.is_best` if it is the best of those left. Requires: epochs ascend.
   void add(FitEpoch& epoch);
   bool wants_stop() const;
+  // The rate scale that the plateau's policy sets at the end of the newest epoch; none: as it is.
+  std::optional<double> lower_scale() const;
 
   const std::vector<FitEpoch>& epochs() const { return epochs_; }
   // The best epoch ever. It may no longer be in epochs(): asynchronous epochs that are repeated

@@ -4,21 +4,13 @@
 #include <fstream>
 
 #include "tests/support/fit.hpp"
+#include "tests/support/fit_epochs.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/two_classes.hpp"
 #include "training/loop/fit_history.hpp"
 
 namespace troupe {
 namespace {
-
-// Each evaluation returns the next of these values.
-Metric scripted(std::vector<double> script, bool greater_is_better = true) {
-  const auto next = std::make_shared<size_t>(0);
-  return {"scripted", greater_is_better, [next, script = std::move(script)] {
-            return Metric::Tally{[](const auto&, const Batch&) {},
-                                 [=] { return script.at((*next)++); }};
-          }};
-}
 
 // Calls `f` after each batch that the metric counts.
 void after_each_batch(Metric& metric, std::function<void()> f) {
@@ -30,18 +22,6 @@ void after_each_batch(Metric& metric, std::function<void()> f) {
     };
     return tally;
   };
-}
-
-void check_same(const std::vector<FitEpoch>& a, const std::vector<FitEpoch>& b) {
-  REQUIRE(a.size() == b.size());
-  for (size_t i = 0; i < a.size(); ++i) {
-    CAPTURE(i);
-    CHECK(a[i].epoch == b[i].epoch);
-    CHECK(a[i].step == b[i].step);
-    CHECK(a[i].loss == b[i].loss);
-    CHECK(a[i].scores == b[i].scores);
-    CHECK(a[i].is_best == b[i].is_best);
-  }
 }
 
 TEST_CASE("evaluate counts each record once, whatever the size of its batches") {
