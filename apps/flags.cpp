@@ -87,9 +87,11 @@ CLI::Option* bound(CLI::App& app, const std::string& name, std::optional<T>* to)
   return bound(app, name, [name, to](const std::string& text) { read(name, text, to->emplace()); })
       ->type_name(kTypeName<T>);
 }
-CLI::Option* bound(CLI::App& app, const std::string& name, std::vector<std::string>* to) {
-  return bound(app, name, [to](const std::string& text) { to->push_back(text); })
-      ->type_name("TEXT")
+template <class T>
+CLI::Option* bound(CLI::App& app, const std::string& name, std::vector<T>* to) {
+  return bound(app, name,
+               [name, to](const std::string& text) { read(name, text, to->emplace_back()); })
+      ->type_name(kTypeName<T>)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 

@@ -19,9 +19,10 @@ class Flags {
  public:
   // An option that is not given leaves its variable as it is. One bound to a list may be given
   // again and again.
-  using Target = std::variant<bool*, int*, int64_t*, double*, std::string*, std::optional<int>*,
-                              std::optional<int64_t>*, std::optional<double>*,
-                              std::optional<std::string>*, std::vector<std::string>*>;
+  using Target =
+      std::variant<bool*, int*, int64_t*, double*, std::string*, std::optional<int>*,
+                   std::optional<int64_t>*, std::optional<double>*, std::optional<std::string>*,
+                   std::vector<std::string>*, std::vector<double>*>;
 
   // `program` is the call that a person writes, as in "actor-node up"; `summary` heads its --help.
   Flags(std::string program, const std::string& summary);

@@ -3,8 +3,11 @@
 // The pictures are JPEG or PNG files in folders, one folder a class, or a tar of such folders, as
 // CIFAR-10. Each tower reads its own part of each batch where it runs: files are decoded, cropped
 // and flipped by the source, and this program sees only their number.
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
@@ -23,7 +26,8 @@ constexpr int64_t kAtOnce = 250;     // pictures, in evaluation
 struct Options : ProgramOptions {
   std::string network = "resnet", rule = "sync";
   int64_t epochs = 3, batch = 128, blocks = 3, replicas = 2, threads = 1, held_out = 10;
-  int64_t decay_every = 0, warm_up = 0;
+  int64_t warm_up = 0;
+  std::vector<double> decay_at;
   double learning_rate = 0.1, weight_decay = 1e-4;
   bool read_only = false;
 };
@@ -168,9 +172,25 @@ void check(const Options& given) {
   if (given.epochs < 1 || given.blocks < 1 || given.threads < 1)
     throw Error(Errc::invalid_argument, "--epochs, --blocks and --threads want at least 1");
   check_batch(given.batch, given.replicas);
-  if (given.held_out < 0 || given.held_out == 1 || given.decay_every < 0 || given.warm_up < 0)
+  if (given.held_out < 0 || given.held_out == 1 || given.warm_up < 0)
     throw Error(Errc::invalid_argument,
-                "--held-out wants 0, or 2 and more; --decay-every and --warm-up 0 or more");
+                "--held-out wants 0, or 2 and more; --warm-up 0 or more steps");
+  double before = 0;
+  for (const double epoch : given.decay_at)
+    if (!(epoch > std::exchange(before, epoch) && epoch < 1e6))
+      throw Error(Errc::invalid_argument,
+                  "--decay-at wants epochs above 0, each above the one before, got ", epoch);
+}
+
+// A tenth of the rate after each epoch of --decay-at; a schedule counts from the end of the
+// warm-up.
+Optimizer optimizer_of(const Options& given, int64_t steps) {
+  std::vector<int64_t> boundaries;
+  for (const double epoch : given.decay_at)
+    boundaries.push_back(std::llround(epoch * static_cast<double>(steps)) - given.warm_up);
+  if (boundaries.empty())
+    boundaries = {std::max<int64_t>(1, given.epochs * steps * 2 / 3 - given.warm_up)};
+  return momentum(given.learning_rate).with(piecewise_decay(boundaries, 0.1, given.warm_up));
 }
 
 int run(const Options& given) {
@@ -183,12 +203,8 @@ int run(const Options& given) {
   const Cluster cluster = given.where();
   const OutFolder out(given.out, true);
 
-  const int64_t period = given.decay_every > 0 ? given.decay_every * steps
-                                               : std::max<int64_t>(1, given.epochs * steps * 2 / 3);
   Graph graph(given.process().ops);
-  const Network net =
-      build(graph, cluster, data,
-            momentum(given.learning_rate).with(step_decay(period, 0.1, given.warm_up)), given);
+  const Network net = build(graph, cluster, data, optimizer_of(given, steps), given);
   Session session = cluster.open(graph, given.process());
 
   FitOptions what;
@@ -232,8 +248,9 @@ int main(int argc, char** argv) {
         flags.add("replicas", &given.replicas, "towers, each with its part of a batch");
         flags.add("threads", &given.threads, "that read and decode for each tower");
         flags.add("learning-rate", &given.learning_rate, "of momentum");
-        flags.add("decay-every", &given.decay_every,
-                  "epochs after which the rate is a tenth (default: two thirds of --epochs)");
+        flags.add("decay-at", &given.decay_at,
+                  "epoch after which the rate is a tenth, a fraction too; again for a second one "
+                  "(default: two thirds of --epochs)");
         flags.add("warm-up", &given.warm_up, "steps until the learning rate is reached");
         flags.add("weight-decay", &given.weight_decay, "factor of the squared weights, halved");
         flags.add("held-out", &given.held_out,

@@ -29,6 +29,7 @@ struct Options : ProgramOptions {
   std::string tokens = "characters", rule = "sync";
   std::optional<std::string> validation;
   int64_t batch = 32, epochs = 3, replicas = 2, merges = 2000, sample = 400;
+  Plateau plateau = {.factor = 0.25};
   double learning_rate = 0.002, clip = 1, temperature = 0.8;
 };
 
@@ -183,6 +184,7 @@ int run(const Options& given) {
   Session session = cluster.open(graph, given.process());
   what.epochs = given.epochs;
   what.batch_size = given.batch / given.replicas;
+  what.plateau = given.plateau;
   what.validation_source = text.validation;
   what.train.rule = aggregation_from_string(given.rule);
   what.train.checkpoint_dir = (out / "checkpoints").string();
@@ -219,6 +221,8 @@ int main(int argc, char** argv) {
         flags.add("batch", &given.batch, "windows in a step, of all replicas");
         flags.add("replicas", &given.replicas, "towers, each with its part of a batch");
         flags.add("learning-rate", &given.learning_rate, "of Adam");
+        flags.add("plateau", &given.plateau.epochs,
+                  "epochs without a lower perplexity after which the rate is a quarter; 0: never");
         flags.add("clip", &given.clip, "largest norm of a replica's gradients");
         flags.add("rule", &given.rule, "sync or async");
         flags.add("sample", &given.sample, "tokens that the network writes in the end");

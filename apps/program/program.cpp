@@ -123,6 +123,7 @@ FitResult fit_in_sight(Session& session, const std::vector<Tower>& towers, const
     std::string scores;
     for (const auto& [name, score] : epoch.scores)
       scores += detail::concat(", validation ", name, " ", score);
+    if (epoch.rate_scale != 1) scores += detail::concat(", rate scale ", epoch.rate_scale);
     std::printf("%s epoch %lld/%lld: loss %.4f%s, %.1f s\n", label.c_str(),
                 static_cast<long long>(epoch.epoch), static_cast<long long>(what.epochs),
                 epoch.loss, scores.c_str(), std::chrono::duration<double>(now - begin).count());

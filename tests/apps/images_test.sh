@@ -49,13 +49,13 @@ grep -q '^validation accuracy,8,' "$out/whole/curve.csv" || fail 'no curve of th
 mkdir "$out/archives"
 tar -C "$out/data" -czf "$out/archives/train.tar.gz" --sort=name train
 tar -C "$out/data" -cf "$out/archives/test.tar" --sort=name test
-train cut --data "$out/archives" --epochs 4 --decay-every 100 --held-out 4
-train cut --data "$out/archives" --epochs 8 --decay-every 100 --held-out 4 --resume
+train cut --data "$out/archives" --epochs 4 --decay-at 4.5 --decay-at 100 --held-out 4
+train cut --data "$out/archives" --epochs 8 --decay-at 4.5 --decay-at 100 --held-out 4 --resume
 grep -q 'resumed at step 8' "$out/cut.log" || fail 'did not resume at step 8'
-train fixed --data "$out/data" --epochs 8 --decay-every 100 --held-out 4
+train fixed --data "$out/data" --epochs 8 --decay-at 4.5 --decay-at 100 --held-out 4
 [ "$(hash_of cut)" = "$(hash_of fixed)" ] || fail 'resumed, or from an archive: other weights'
 timeout 120 "$build/actor-node" up --ps 2 --workers 2 --threads 1 "$build/images" --blocks 1 --batch 16 --learning-rate 0.05 \
-  --held-out 4 --data "$out/archives" --epochs 8 --decay-every 100 --out "$out/spread" >"$out/spread.log" 2>&1 || fail "up: exit code $?"
+  --held-out 4 --data "$out/archives" --epochs 8 --decay-at 4.5 --decay-at 100 --out "$out/spread" >"$out/spread.log" 2>&1 || fail "up: exit code $?"
 [ "$(hash_of spread)" = "$(hash_of fixed)" ] || fail 'on a cluster: other weights'
 train inception --data "$out/data" --network inception --epochs 1 --rule async --held-out 0
 grep -q '^async epoch 1/1: loss ' "$out/inception.log" || fail 'no inception'
