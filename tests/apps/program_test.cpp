@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "apps/program/cluster.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
+#include "apps/program/run_all.hpp"
 #include "apps/program/tables.hpp"
 #include "tests/support/fit.hpp"
 #include "tests/support/refusal.hpp"
@@ -57,6 +59,41 @@ TEST_CASE("work after a training finds the checkpoints that the training left") 
     CHECK(parameter_value(session, "w").data<float>()[0] == doctest::Approx(0.729));
   });
   CHECK(!lost);
+}
+
+namespace {
+
+// One call that fails, one that ends, and one that outlasts every test.
+struct Calls {
+  Graph graph;
+  Output x = placeholder(graph, DType::f32, {});
+  Output checked = check_finite(x, "the value");
+  Output endless = while_loop([](const auto& v) { return less(v[0], 1e15); },
+                              [](const auto& v) { return std::vector<Output>{v[0] + 1}; },
+                              {fill(graph, {}, 0, DType::i64)})[0];
+  Session session = Session::local(graph);
+  Callable check = session.prepare({checked}, {x}), never = session.prepare({endless});
+  Call fails{check, {Tensor::scalar(NAN)}}, ends{check, {Tensor::scalar(1.0f)}}, stays{never};
+};
+
+}  // namespace
+
+TEST_CASE("a call that fails ends the others, and its error is that of them all") {
+  Calls c;
+  ProgressLine line("calls");
+  const Refusal refusal =
+      refusal_of([&] { run_all({c.fails, c.stays, c.ends}, 2, line, "calls", [](auto...) {}); });
+  CHECK(refusal.code == Errc::bad_data);
+  has(refusal.text, "the value");
+  CHECK(c.session.under_way().empty());
+}
+
+TEST_CASE("when the user of the values throws, no call is left under way") {
+  Calls c;
+  ProgressLine line("calls");
+  const auto use = [](size_t, const std::vector<Tensor>&) { throw std::runtime_error("enough"); };
+  CHECK_THROWS_AS(run_all({c.ends, c.stays}, 2, line, "calls", use), std::runtime_error);
+  CHECK(c.session.under_way().empty());
 }
 
 TEST_CASE("a plot draws a line through the finite points and escapes its words") {
