@@ -22,10 +22,10 @@ using namespace troupe;
 namespace {
 
 constexpr int64_t kBins = 256, kSample = 10'000;  // records that choose the borders of bins
-constexpr int64_t kWorkers = 2;  // trees go round them, and round one process's cores
+constexpr int kWorkersLeast = 2;  // so many trees grow at a time in one process, too
 
 struct Options : ProgramOptions {
-  int64_t trees = 100, tries = 0, leaf_min = 1, at_once = 2;
+  int64_t trees = 100, tries = 0, leaf_min = 1, at_once = 0;
 };
 
 // The borders between the bins of one column: between neighbours if it has at most 256 different
@@ -73,9 +73,16 @@ Tensor bins_of(const Tensor& x, const std::vector<std::vector<float>>& borders, 
   return out;
 }
 
-std::shared_ptr<const Registry> ops_of(const ProgramOptions& given) {
-  const std::shared_ptr<const Registry> ops = given.process().ops;
-  return ops->find("GrowTree") ? ops : ops_with(tree_ops());
+// The process with the ops of trees, which a plugin may have brought.
+ProcessOptions process_of(const ProgramOptions& given) {
+  ProcessOptions out = given.process();
+  if (out.ops->find("GrowTree")) return out;
+  const auto all = std::make_shared<Registry>();
+  for (const Op* op : out.ops->all()) all->add(*op);
+  for (const SourceFunction* function : out.ops->functions()) all->add(*function);
+  for (const Op& op : tree_ops()) all->add(op);
+  out.ops = all;
+  return out;
 }
 
 double accuracy_of(const std::vector<double>& votes, const Dataset& test, int64_t classes) {
@@ -96,9 +103,9 @@ std::string importance_csv(const std::vector<double>& gain) {
 }
 
 int run(const Options& given) {
-  if (given.trees < 1 || given.tries < 0 || given.leaf_min < 1 || given.at_once < 1)
+  if (given.trees < 1 || given.tries < 0 || given.leaf_min < 1 || given.at_once < 0)
     throw Error(Errc::invalid_argument,
-                "--trees, --leaf-min and --at-once want at least 1, --tries 0 or more");
+                "--trees and --leaf-min want at least 1, --tries and --at-once 0 or more");
   const Table table = load_table(given.data);
   const Cluster cluster = given.where();
   const OutFolder out(given.out, false);
@@ -122,12 +129,12 @@ int run(const Options& given) {
   const Tensor bins = bins_of(table.train.features, borders, true);
   const Tensor test_bins = bins_of(table.test.features, borders, false);
 
-  ProcessOptions process = given.process();
-  process.ops = ops_of(given);
+  const ProcessOptions process = process_of(given);
+  const int workers = std::max(cluster.workers, kWorkersLeast);
   Graph graph(process.ops);
   std::vector<Output> seeds;
   std::vector<std::vector<Output>> fetches;
-  for (int64_t i = 0; i < kWorkers; ++i) {
+  for (int64_t i = 0; i < workers; ++i) {
     const auto scope =
         graph.scope({.name = detail::concat("worker", i), .device = cluster.device(i)});
     seeds.push_back(placeholder(graph, DType::i64, {}, "seed"));
@@ -142,7 +149,7 @@ int run(const Options& given) {
     growers.push_back(session.prepare(fetches[i], {seeds[i]}));
   std::vector<Call> calls;
   for (int64_t t = 0; t < given.trees; ++t)
-    calls.push_back({growers[static_cast<size_t>(t % kWorkers)],
+    calls.push_back({growers[static_cast<size_t>(t % workers)],
                      {Tensor::scalar<int64_t>(given.seed * 1'000'003 + t)}});
 
   std::vector<double> votes(static_cast<size_t>(table.test.size() * classes));
@@ -150,12 +157,14 @@ int run(const Options& given) {
   int64_t nodes = 0;
   Plot curve{"Random forest", "trees", "test accuracy"};
   ProgressLine line("forest");
-  run_all(calls, given.at_once, line, "trees", [&](size_t t, std::vector<Tensor> values) {
-    for (size_t i = 0; i < votes.size(); ++i) votes[i] += values[0].data<float>()[i];
-    for (size_t j = 0; j < gain.size(); ++j) gain[j] += values[1].data<double>()[j];
-    nodes += values[2].data<int64_t>()[0];
-    curve.add("accuracy", static_cast<double>(t + 1), accuracy_of(votes, table.test, classes));
-  });
+  run_all(calls, given.at_once ? given.at_once : workers, line, "trees",
+          [&](size_t t, std::vector<Tensor> values) {
+            for (size_t i = 0; i < votes.size(); ++i) votes[i] += values[0].data<float>()[i];
+            for (size_t j = 0; j < gain.size(); ++j) gain[j] += values[1].data<double>()[j];
+            nodes += values[2].data<int64_t>()[0];
+            curve.add("accuracy", static_cast<double>(t + 1),
+                      accuracy_of(votes, table.test, classes));
+          });
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::printf(
@@ -180,7 +189,8 @@ int main(int argc, char** argv) {
         flags.add("tries", &given.tries,
                   "features that a node looks at; 0: the root of their number");
         flags.add("leaf-min", &given.leaf_min, "records in a leaf");
-        flags.add("at-once", &given.at_once, "trees that grow at the same time");
+        flags.add("at-once", &given.at_once,
+                  "trees that grow at the same time; 0: one a worker, and at least 2");
         add_common_flags(
             flags, given,
             {.data = "table as CSV whose last column is a class, or a folder with MNIST "

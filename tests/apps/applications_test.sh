@@ -76,7 +76,8 @@ expect 0 'accuracy' "$build/forest" --data digits.csv --trees 30 --out f
 at_least 85 "$(number 'accuracy ')" 'accuracy of forest'
 cp log alone
 files f/importance.csv f/curve.svg
-expect 0 "$(grep '^test' alone)" "$build/actor-node" up --ps 1 --workers 2 --plugin "$build/forest_ops.so" "$build/forest" --data digits.csv --trees 30 --out f2
+expect 0 "$(grep '^test' alone)" "$build/actor-node" up --ps 1 --workers 3 --plugin "$build/forest_ops.so" "$build/forest" --data digits.csv --trees 30 --out f2
+expect 0 "$(grep '^test' alone)" "$build/forest" --data digits.csv --trees 30 --plugin "$build/tests/plugins/cube.so" --out f2
 expect 78 'only /job:client.* has ApplyTree, GrowTree' "$build/actor-node" up --ps 1 --workers 1 "$build/forest" --data digits.csv --out f3
 
 expect 0 'points above training anew' "$build/transfer" --data digits.csv --steps 60 --new-steps 40 --out t
