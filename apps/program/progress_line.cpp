@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -38,10 +39,14 @@ void ProgressLine::show(const TrainProgress& p, const std::string& more) {
   if (p.step == 0 || !due(p.step, p.steps)) return;  // there is no loss before the first step
   char loss[64], rate[96];
   std::snprintf(loss, sizeof loss, "%.4f", p.loss);
-  std::snprintf(rate, sizeof rate, "%.0f examples/s  ETA %.0f s", p.examples_per_second,
-                p.remaining.count());
-  print(detail::concat("step ", p.step, "/", p.steps, "  loss ", loss, "  ", more,
-                       more.empty() ? "" : "  ", rate));
+  std::snprintf(rate, sizeof rate, "%.0f examples/s", p.examples_per_second);
+  std::string all, eta;  // not known where the data end a training
+  if (p.steps > 0) {
+    all = detail::concat("/", p.steps);
+    eta = detail::concat("  ETA ", std::llround(p.remaining.count()), " s");
+  }
+  print(detail::concat("step ", p.step, all, "  loss ", loss, "  ", more, more.empty() ? "" : "  ",
+                       rate, eta));
 }
 
 void ProgressLine::show(const char* unit, int64_t done, int64_t all, const std::string& more) {

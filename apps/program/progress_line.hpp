@@ -12,7 +12,8 @@ class ProgressLine {
  public:
   explicit ProgressLine(std::string label);
   ~ProgressLine() { end(); }
-  // "LABEL step 7/100  loss 0.1234  MORE  12 examples/s  ETA 3 s"
+  // "LABEL step 7/100  loss 0.1234  MORE  12 examples/s  ETA 3 s"; "step 7" where the number of
+  // steps is not known.
   void show(const troupe::TrainProgress& progress, const std::string& more = "");
   // The same for work that is no training: "LABEL trees 7/100  MORE  12 trees/s  ETA 3 s". The rate
   // is that since the line was made.
