@@ -13,6 +13,7 @@
 #include <random>
 
 #include "apps/bayes/chains.hpp"
+#include "apps/program/checkpoints.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
 #include "troupe/ops.hpp"
@@ -38,7 +39,8 @@ struct Variational {
 // Maximizes the evidence's lower bound by samples z = middle + e^spread * noise (Kingma and Welling
 // 2014). Each tower has half of the records, and noise of its own.
 Variational fit_variational(const Regression& r, const Laplace& basis, const Options& given,
-                            const Cluster& cluster, const OutFolder& out, Plot& curve) {
+                            const Cluster& cluster, const OutFolder& out, Plot& curve,
+                            const std::string& work) {
   Graph graph(given.process().ops);
   const int64_t d = r.d();
   const auto n = static_cast<double>(r.n());
@@ -63,15 +65,17 @@ Variational fit_variational(const Regression& r, const Laplace& basis, const Opt
     towers.push_back({i, loss, minimize(loss, optimizer)});
   }
   Session session = cluster.open(graph, given.process());
-  TrainOptions what;
-  what.steps = given.steps;
-  what.examples_per_step = r.n() / kTowers;
-  what.on_progress = [&](const TrainProgress& p) {
+  if (!given.resume) begin_work(out, work);
+  TrainOptions options;
+  options.steps = given.steps;
+  options.examples_per_step = r.n() / kTowers;
+  options.on_progress = [&](const TrainProgress& p) {
     if (p.step > 0) curve.add("negative bound / n", static_cast<double>(p.step), p.loss);
   };
-  train_in_sight(session, towers, what, given, out, "variational");
+  const Trained trained =
+      train_in_sight(session, towers, options, given, out, "variational", &curve);
   Variational q;
-  after_training(session, what, [&] {
+  after_training(session, trained.options, [&] {
     auto values = parameter_values(session);
     for (const double v : values["middle"].values<double>()) q.middle.push_back(v);
     for (const double v : values["spread"].values<double>()) q.spread.push_back(std::exp(v));
@@ -176,13 +180,14 @@ int run(const Options& given) {
   const Cluster cluster = given.where();
   const OutFolder out(given.out, true);
   const LogSink say = given.say();
+  const std::string work = work_of(r);
+  if (given.resume) require_work(out, work);
   std::printf("data: %s, %lld records, %lld weights, %s model\n",
               given.data ? given.data->c_str() : "drawn from the model",
               static_cast<long long>(r.n()), static_cast<long long>(r.d()), given.model.c_str());
   const Laplace basis = laplace(r);
   Plot curve{"Variational inference", "step", "negative bound / n"};
-  if (given.resume) curve.add_csv(out / "curve.csv", INFINITY);
-  const Variational q = fit_variational(r, basis, given, cluster, out, curve);
+  const Variational q = fit_variational(r, basis, given, cluster, out, curve, work);
   ChainOptions o;
   o.blocks = given.blocks;
   o.records = std::min(o.records, r.n());

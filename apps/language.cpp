@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "apps/language/network.hpp"
+#include "apps/program/checkpoints.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
 #include "troupe/ops.hpp"
@@ -38,6 +39,7 @@ struct Text {
   int64_t train_windows = 0, validation_windows = 0;
   Vocabulary vocabulary;
   std::optional<Bpe> bpe;
+  std::string work;  // for work.txt: the tokens that a checkpoint is of
 };
 
 // The windows of `ids`, which are sequences.
@@ -49,13 +51,14 @@ int64_t windows_in(const Source& ids, int64_t length) {
   return count;
 }
 
-// Learns tokens from --data, and leaves their files in --out for all that read the sources.
+// Learns tokens from --data, and leaves their files in --out for all that read the sources. Their
+// names have the fingerprint of the vocabulary, so those of an earlier training stay whole.
 Text load(const Options& given, const OutFolder& out) {
   if (!given.data) throw Error(Errc::invalid_argument, "--data is missing; it names a text");
   const auto whole = [](const std::string& path) {
     return std::filesystem::absolute(path).string();
   };
-  const std::string train_path = whole(*given.data), words = (out / "vocabulary.txt").string();
+  const std::string train_path = whole(*given.data);
   const bool pieces = given.tokens == "bpe";
   WordCounts counts =
       count_words({train_path}, pieces ? TokenKind::whitespace : TokenKind::characters);
@@ -66,17 +69,22 @@ Text load(const Options& given, const OutFolder& out) {
     counts = bpe->counts(counts);
   }
   const Vocabulary vocabulary = Vocabulary::of(counts, {.min_count = kSeen});
-  if (given.resume && std::filesystem::exists(words))
-    Vocabulary::read(words).require(vocabulary.size(), vocabulary.fingerprint());
-  vocabulary.write(words);
   char fingerprint[20];
   std::snprintf(fingerprint, sizeof fingerprint, "%" PRIx64, vocabulary.fingerprint());
+  const std::string work = detail::concat(given.tokens, ", a vocabulary of ", vocabulary.size(),
+                                          " with the fingerprint ", fingerprint);
+  if (given.resume) require_work(out, work);
+  const auto file = [&](const char* name) {
+    return (out / detail::concat(name, "-", fingerprint, ".txt")).string();
+  };
+  const std::string words = file("vocabulary");
+  vocabulary.write(words);
   SourceArgs tokens = {{"kind", given.tokens},
                        {"vocabulary", words},
                        {"vocabulary_size", vocabulary.size()},
                        {"fingerprint", std::string(fingerprint)}};
   if (bpe) {
-    const std::string merges = (out / "merges.txt").string();
+    const std::string merges = file("merges");
     bpe->write(merges);
     tokens.insert({{"merges", merges}, {"split", std::string("whitespace")}, {"line_ends", true}});
   }
@@ -107,7 +115,8 @@ Text load(const Options& given, const OutFolder& out) {
           kept,
           held_windows,
           vocabulary,
-          bpe};
+          bpe,
+          work};
 }
 
 // The text of tokens, whose line ends are kEnd if they are pieces of words.
@@ -165,16 +174,16 @@ int run(const Options& given) {
                                       adam(given.learning_rate))});
   }
   const auto scope = graph.scope({.name = "answer", .device = cluster.device(0)});
-  nn::Model model(graph);
+  nn::Model model(graph, {.reuse = true});
   const Output inputs = placeholder(graph, DType::i64, {-1, given.network.length});
   const Output targets = placeholder(graph, DType::i64, {-1, given.network.length});
-  FitOptions what;
-  what.evaluation = {
+  FitOptions options;
+  options.evaluation = {
       .feeds = {inputs, targets},
       .fetches = {reduce_mean(softmax_cross_entropy(network.logits(model, inputs), targets))},
       .metrics = {perplexity()}};
   // It goes on from the end of a line.
-  nn::Model again(graph);
+  nn::Model again(graph, {.reuse = true});
   const Output sample =
       network.sample(again, {.first = text.bpe ? Vocabulary::kEnd : text.vocabulary.id("\n"),
                              .count = given.sample,
@@ -182,14 +191,15 @@ int run(const Options& given) {
                              .seed = given.seed});
 
   Session session = cluster.open(graph, given.process());
-  what.epochs = given.epochs;
-  what.batch_size = given.batch / given.replicas;
-  what.plateau = given.plateau;
-  what.validation_source = text.validation;
-  what.train.rule = aggregation_from_string(given.rule);
-  what.train.checkpoint_dir = (out / "checkpoints").string();
-  const FitResult result = fit_in_sight(session, towers, text.train, what, given, given.rule);
-  after_training(session, what.train, [&] {
+  options.epochs = given.epochs;
+  options.batch_size = given.batch / given.replicas;
+  options.plateau = given.plateau;
+  options.validation_source = text.validation;
+  options.train.rule = aggregation_from_string(given.rule);
+  options.train.checkpoint_dir = (out / "checkpoints").string();
+  if (!given.resume) begin_work(out, text.work);
+  const FitResult result = fit_in_sight(session, towers, text.train, options, given, given.rule);
+  after_training(session, options.train, [&] {
     const std::string words = written(session.run({sample}, {}, {.seed = given.seed})[0], text);
     std::printf("sample: %s\n%s\n", write_extra(out / "sample.txt", words, given.say()).c_str(),
                 words.c_str());

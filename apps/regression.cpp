@@ -36,7 +36,7 @@ double steepest(const Tensor& x) {
   Graph graph;
   const Output records = constant(graph, x);
   const Output gram = matmul(records, records, {.transpose_a = true});
-  Output v = fill(graph, {x.dim(1), 1}, 1, DType::f64);
+  Output v = random_normal(graph, {x.dim(1), 1}, 0, 1, 1, DType::f64);  // has a part of each vector
   for (int i = 0; i < 30; ++i) v = l2_normalize(matmul(gram, v), {0});
   Session session = Session::local(graph);
   return session.run({norm(matmul(gram, v))})[0].item<double>() / static_cast<double>(x.dim(0));
@@ -146,25 +146,24 @@ int run_table(const Options& given) {
   const Model model = build(graph, cluster, train, outputs, given);
   Session session = cluster.open(graph, given.process());
   Plot curve{"Logistic regression", "step", "log10"};
-  TrainOptions what;
-  what.steps = given.steps;
-  what.examples_per_step = train.size() / kTowers;
-  what.pause_every = kLookEvery;
-  bool found = false;
-  what.on_pause = [&](const TrainPause& pause) {
+  TrainOptions options;
+  options.steps = given.steps;
+  options.examples_per_step = train.size() / kTowers;
+  options.pause_every = kLookEvery;
+  options.on_pause = [&](const TrainPause& pause) {
     const auto now = session.run({model.objective, model.slope});
     const auto step = static_cast<double>(pause.step);
     curve.add("largest gradient", step, std::log10(now[1].item<double>()));
     curve.add("objective", step, std::log10(now[0].item<double>()));
-    found = now[1].item<double>() < given.tolerance;
-    return !found;
+    return now[1].item<double>() >= given.tolerance;
   };
-  if (given.resume) curve.add_csv(out / "curve.csv", INFINITY);
-  train_in_sight(session, model.towers, what, given, out, "sync");
-  after_training(session, what, [&] {
+  const Trained trained =
+      train_in_sight(session, model.towers, options, given, out, "sync", &curve);
+  after_training(session, trained.options, [&] {
     const auto now = session.run({model.objective, model.slope});
-    std::printf("objective %.9f, largest gradient %.2e%s\n", now[0].item<double>(),
-                now[1].item<double>(), found ? "" : ": not yet the optimum; give it more --steps");
+    const double slope = now[1].item<double>();
+    std::printf("objective %.9f, largest gradient %.2e%s\n", now[0].item<double>(), slope,
+                slope < given.tolerance ? "" : ": not yet the optimum; give it more --steps");
     print_scores(session, model, "training", train);
     print_scores(session, model, "test", test);
     auto values = parameter_values(session);

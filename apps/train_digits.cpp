@@ -106,20 +106,22 @@ TrainOptions train_options(const Setting& s, Aggregation rule) {
   return out;
 }
 
-// Writes into `what` where its checkpoints are.
-Outcome train_and_test(Session& session, const Network& net, const Setting& s, TrainOptions& what,
-                       const Options& given, const OutFolder& out, Plot& curve) {
+// Writes into `options` where its checkpoints are.
+Outcome train_and_test(Session& session, const Network& net, const Setting& s,
+                       TrainOptions& options, const Options& given, const OutFolder& out,
+                       Plot& curve) {
   std::optional<RunningAccuracy> validation;
   if (s.validation.size() > 0) validation.emplace(session, net, s.validation);
-  StepTrace trace(session, what.steps / 4);
+  StepTrace trace(session, options.steps / 4);
   bool killed = !given.kill;
   int64_t validate_at = 0;
-  what.on_progress = [&](const TrainProgress& p) {
+  TrainOptions watched = options;
+  watched.on_progress = [&](const TrainProgress& p) {
     if (validation && p.step >= validate_at) {
       validation->ask();
       validate_at = p.step + std::max<int64_t>(1, p.steps / kValidations);
     }
-    if (p.step > 0) curve.add(to_string(what.rule), static_cast<double>(p.step), p.loss);
+    if (p.step > 0) curve.add(to_string(options.rule), static_cast<double>(p.step), p.loss);
     trace.look(p);
     if (!killed && p.step > p.steps / 2) {
       killed = true;
@@ -127,10 +129,13 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s, T
     }
   };
   Outcome outcome;
-  outcome.result = train_in_sight(session, net.towers, what, given, out, to_string(what.rule),
-                                  [&] { return validation ? validation->shown() : ""; });
+  const Trained trained =
+      train_in_sight(session, net.towers, watched, given, out, to_string(options.rule), &curve,
+                     [&] { return validation ? validation->shown() : ""; });
+  options.checkpoint_dir = trained.options.checkpoint_dir;
+  outcome.result = trained.result;
   outcome.trace = trace.end();
-  after_training(session, what, [&] {
+  after_training(session, options, [&] {
     if (validation) outcome.validation = accuracy_percent(session, net, s.validation);
     outcome.test = accuracy_percent(session, net, s.test);
   });
@@ -193,18 +198,17 @@ int run(const Options& given) {
 
   Outcomes results;
   Plot curve{"Handwritten digits, by rule", "step", "loss"};
-  if (given.resume) curve.add_csv(out / "curve.csv", INFINITY);
   std::string trace, picture;
   const std::filesystem::path trace_file =
       given.trace ? std::filesystem::path(*given.trace) : out / "trace.json";
   for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
     Session session = cluster.open(graph, process);
-    TrainOptions what = train_options(s, rule);
-    results.emplace_back(rule, train_and_test(session, net, s, what, given, out, curve));
+    TrainOptions options = train_options(s, rule);
+    results.emplace_back(rule, train_and_test(session, net, s, options, given, out, curve));
     if (rule != Aggregation::sync) continue;
     std::vector<Callable> steps;
     Callable whole;
-    after_training(session, what, [&] {
+    after_training(session, options, [&] {
       steps.clear();
       std::vector<Output> fetches, feeds;
       for (const Tower& t : net.towers) {

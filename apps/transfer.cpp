@@ -127,8 +127,8 @@ Network build(Graph& graph, const Cluster& cluster, const Options& given, const 
     const Output logits = logits_of(model, images);
     const Output loss =
         check_finite(reduce_mean(softmax_cross_entropy(logits, labels)), "the loss");
-    std::vector<Output> trained = model.parameters();
-    if (task.head_only) trained.erase(trained.begin(), trained.end() - 2);  // weights and biases
+    const std::vector<Output> trained =
+        task.head_only ? parameters_named(loss, {"head/*"}) : model.parameters();
     net.towers.push_back({i,
                           loss,
                           minimize(loss, adam(1e-3), trained),
@@ -139,7 +139,7 @@ Network build(Graph& graph, const Cluster& cluster, const Options& given, const 
                           }});
   }
   const auto at = graph.scope({.name = "asked", .device = cluster.device(0)});
-  nn::Model model(graph, {.seed = given.seed});
+  nn::Model model(graph, {.seed = given.seed, .reuse = true});
   net.images = placeholder(graph, DType::f32, {-1, side, side, 1}, "images");
   net.classes = argmax(logits_of(model, net.images));
   return net;
@@ -162,19 +162,21 @@ Outcome train_task(const Task& task, const Cluster& cluster, const Options& give
                            .batch_size = 1000};
     return 100 * evaluate(session, asked, *task.test).at("accuracy");
   };
-  TrainOptions what;
-  what.steps = task.steps;
-  what.examples_per_step = given.batch;
-  what.pause_every = std::max<int64_t>(1, task.steps / kLooks);
-  what.on_pause = [&](const TrainPause& pause) {
+  TrainOptions options;
+  options.steps = task.steps;
+  options.examples_per_step = given.batch;
+  options.pause_every = std::max<int64_t>(1, task.steps / kLooks);
+  options.on_pause = [&](const TrainPause& pause) {
     curve.add(task.label, static_cast<double>(pause.step) / static_cast<double>(task.steps),
               percent());
     return true;
   };
-  train_in_sight(session, net.towers, what, given, out, task.label);
-  what.checkpoint_dir = (out / ("checkpoint-" + task.label)).string();
+  const Trained trained =
+      train_in_sight(session, net.towers, options, given, out, task.label, &curve);
   Outcome outcome;
-  after_training(session, what, [&] { outcome = {percent(), parameter_values(session)}; });
+  after_training(session, trained.options, [&] {
+    outcome = {percent(), parameter_values(session)};
+  });
   std::printf("%s: %.2f %% of %lld test digits\n", task.label.c_str(), outcome.percent,
               static_cast<long long>(task.test->size()));
   return outcome;
@@ -192,7 +194,6 @@ int run(const Options& given) {
               static_cast<long long>(digits.few.size()), static_cast<long long>(digits.side),
               static_cast<long long>(digits.side));
   Plot curve{"Digits 5 to 9 from few examples", "part of the training", "test accuracy, %"};
-  if (given.resume) curve.add_csv(out / "curve.csv", INFINITY);
   const auto train = [&](const Task& task) { return train_task(task, cluster, given, out, curve); };
   Outcome old = train({"old", &digits.old_train, &digits.old_test, given.steps});
   std::erase_if(old.weights, [](const auto& w) { return w.first.rfind("head", 0) == 0; });

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "apps/program/checkpoints.hpp"
+#include "apps/program/run_all.hpp"
 #include "troupe/ops.hpp"
 
 using namespace troupe;
@@ -72,15 +74,16 @@ Group build_group(Graph& graph, const Regression& r, const Laplace& basis, const
   const Output sum = parameter(name + "sum", fill(graph, {d}, 0, DType::f64));
   const Output squares = parameter(name + "squares", fill(graph, {d}, 0, DType::f64));
   const Output taken = parameter(name + "taken", scalar(graph, 0));
+  const Output kept = parameter(name + "kept", scalar(graph, 0));  // blocks
   const Output none = fill(graph, {d}, 0, DType::f64);
   const auto end =
       while_loop(more, move, {fill(graph, {}, 0, DType::i64), z, none, none, scalar(graph, 0)},
                  {.name = "moves"});
   Group out;
   out.keep = placeholder(graph, DType::f64, {}, "keep");
-  out.update =
-      group(graph, {assign(z, end[1]), assign_add(sum, end[2] * out.keep),
-                    assign_add(squares, end[3] * out.keep), assign_add(taken, end[4] * out.keep)});
+  out.update = group(graph, {assign(z, end[1]), assign_add(sum, end[2] * out.keep),
+                             assign_add(squares, end[3] * out.keep),
+                             assign_add(taken, end[4] * out.keep), assign_add(kept, out.keep)});
   return out;
 }
 
@@ -102,23 +105,24 @@ WeightMoments run_chains(const Regression& r, const Laplace& basis, const ChainO
   updates.push_back(blocks.update);
   Session session = cluster.open(graph, given.process());
   const std::string checkpoints = (out / ("checkpoint-" + label)).string();
-  if (given.resume && std::filesystem::exists(checkpoints))
+  if (given.resume && has_checkpoint(checkpoints))
     load_parameters(session, checkpoints);
   else
-    std::filesystem::remove_all(checkpoints);
+    remove_checkpoints(checkpoints, label);
   ProgressLine line(label);
   const int64_t all = o.burn_in + o.blocks;
   const auto done = [&] { return session.run({blocks.value})[0].item<int64_t>(); };
   const Callable block = session.prepare(updates, keeps);
   for (int64_t i = done(); i < all; ++i) {
     const Tensor keep = Tensor::scalar<double>(i >= o.burn_in ? 1 : 0);
-    block({keep, keep});
+    block({keep, keep}, {.timeout = kWorkTimeout});
     line.show("blocks", i + 1, all);
     if ((i + 1) % kSaveEvery == 0 || i + 1 == all) save_parameters(session, checkpoints);
   }
   line.end();
   const auto values = parameter_values(session);
-  const double moves = static_cast<double>(kGroups * o.blocks * o.iterations);
+  const double kept = values.at("chains0/kept").item<double>();
+  const double moves = static_cast<double>(kGroups * o.iterations) * kept;
   WeightMoments moments;
   moments.accepted = 0;
   for (int64_t j = 0; j < r.d(); ++j) {

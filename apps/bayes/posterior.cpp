@@ -2,7 +2,10 @@
 #include "apps/bayes/posterior.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cinttypes>
 #include <cmath>
+#include <cstdio>
 #include <random>
 
 #include "troupe/session.hpp"
@@ -33,6 +36,12 @@ Tensor as_f64(const Tensor& labels, double middle, double width) {
   return out;
 }
 
+double mean_of(const Tensor& x) {
+  double sum = 0;
+  for (const double value : x.values<double>()) sum += value;
+  return sum / static_cast<double>(x.size());
+}
+
 // The variance of the residuals of least squares, which is taken as known.
 double noise_of(const Tensor& x, const Tensor& y) {
   Graph graph;
@@ -59,8 +68,10 @@ Regression load_regression(const std::optional<std::string>& data, bool logistic
   r.test_x = with_ones(scaled(table.test.features, DType::f64));
   double middle = 0, width = 1;
   if (!logistic) {
-    const Standardizer labels(table.train.labels.reshaped({table.train.size(), 1}));
-    middle = labels.mean()[0], width = labels.deviation()[0];
+    middle = mean_of(as_f64(table.train.labels, 0, 1));
+    double squares = 0;
+    for (const double y : as_f64(table.train.labels, middle, 1).values<double>()) squares += y * y;
+    width = std::sqrt(squares / static_cast<double>(table.train.size()));
     if (!(width > 0)) throw Error(Errc::bad_data, *data, ": all labels are ", middle);
   }
   r.y = as_f64(table.train.labels, middle, width);
@@ -94,6 +105,17 @@ Regression draw_regression(bool logistic, double precision, int64_t seed) {
   draw(kTrain, r.x, r.y);
   draw(kTest, r.test_x, r.test_y);
   return r;
+}
+
+std::string work_of(const Regression& r) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, by words
+  for (const Tensor& part : {r.x, r.y})
+    for (const double value : part.values<double>())
+      hash = (hash ^ std::bit_cast<uint64_t>(value)) * 0x100000001b3u;
+  char records[24];
+  std::snprintf(records, sizeof records, "%016" PRIx64, hash);
+  return detail::concat(r.logistic ? "logistic" : "linear", " model, prior precision ", r.precision,
+                        ", ", r.n(), " records with the hash ", records);
 }
 
 Output misfit(const Regression& r, Output logits, Output y) {

@@ -23,6 +23,9 @@ struct Regression {
 Regression load_regression(const std::optional<std::string>& data, bool logistic, double precision);
 Regression draw_regression(bool logistic, double precision, int64_t seed);
 
+// The posterior as a line for people, with a hash of the records, for work.txt.
+std::string work_of(const Regression& r);
+
 // logits [n, chains], y [n] -> the negative log-likelihood of all records, [chains]
 troupe::Output misfit(const Regression& r, troupe::Output logits, troupe::Output y);
 // Its derivative by the logits, negated: [n, chains].

@@ -71,12 +71,12 @@ std::string pretrain(const Options& given, const Cluster& cluster, const Scenes&
           [](auto& all, const auto& values, const Batch&) { all.add(values[0], values[1]); },
           [](const auto& all) { return all.value(); })}};
   Session session = cluster.open(graph, process);
-  TrainOptions what;
-  what.steps = given.pretrain, what.examples_per_step = given.batch / given.replicas;
-  what.rule = aggregation_from_string(given.rule);
-  train_in_sight(session, towers, what, given, out, "digits");
+  TrainOptions options;
+  options.steps = given.pretrain, options.examples_per_step = given.batch / given.replicas;
+  options.rule = aggregation_from_string(given.rule);
+  const Trained trained = train_in_sight(session, towers, options, given, out, "digits");
   const std::string path = (out / "encoder.safetensors").string();
-  after_training(session, what, [&] {
+  after_training(session, trained.options, [&] {
     std::printf("digits: %.2f %% of single digits are named\n",
                 100 * evaluate(session, evaluation, scenes.validation_singles).at("named"));
     save_weights(session, path);

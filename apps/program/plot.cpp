@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -82,10 +83,16 @@ void Plot::add(const std::string& name, double x, double y) {
   auto at =
       std::find_if(series.begin(), series.end(), [&](const Series& s) { return s.name == name; });
   if (at == series.end()) at = series.insert(at, Series{name});
-  at->points.emplace_back(x, y);
+  auto& points = at->points;
+  auto place = points.end();
+  while (place != points.begin() && std::prev(place)->first > x) --place;
+  if (place != points.begin() && std::prev(place)->first == x)
+    std::prev(place)->second = y;
+  else
+    points.emplace(place, x, y);
 }
 
-void Plot::add_csv(const std::filesystem::path& file, double x_max) {
+void Plot::add_csv(const std::filesystem::path& file) {
   std::ifstream in(file);
   std::string line;
   std::getline(in, line);  // the header
@@ -96,7 +103,7 @@ void Plot::add_csv(const std::filesystem::path& file, double x_max) {
     char *x_end = nullptr, *y_end = nullptr;
     const double x = std::strtod(line.c_str() + x_at + 1, &x_end);
     const double y = std::strtod(line.c_str() + y_at + 1, &y_end);
-    if (x_end == line.c_str() + y_at && *y_end == 0 && x <= x_max) add(line.substr(0, x_at), x, y);
+    if (x_end == line.c_str() + y_at && *y_end == 0) add(line.substr(0, x_at), x, y);
   }
 }
 

@@ -19,11 +19,12 @@ struct Plot {
   std::string title, x_label, y_label;
   std::vector<Series> series = {};
 
-  // Appends to the series of that name, which it makes at first.
+  // Adds to the series of that name, which it makes at first. Points are in the order of x, and a
+  // later one replaces that of the same x: steps are done again after a loss.
   void add(const std::string& name, double x, double y);
-  // Adds the points of a file that to_csv() has made, up to x_max: those of the steps that a
-  // resumed training does not do again. A file that is not there, or of another form, adds nothing.
-  void add_csv(const std::filesystem::path& file, double x_max);
+  // Adds the points of a file that to_csv() has made: those of the steps before a resume. A file
+  // that is not there, or of another form, adds nothing.
+  void add_csv(const std::filesystem::path& file);
 };
 
 std::string to_csv(const Plot& plot);  // lines "series,x,y" under a header

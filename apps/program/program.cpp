@@ -6,6 +6,7 @@
 
 #include "apps/console_log.hpp"
 #include "apps/plugins.hpp"
+#include "apps/program/checkpoints.hpp"
 #include "troupe/custom_op.hpp"
 
 using namespace troupe;
@@ -16,12 +17,15 @@ constexpr int64_t kCheckpoints = 10;  // in one training
 
 }  // namespace
 
-ProcessOptions ProgramOptions::process() const {
-  ProcessOptions out;
-  out.ops = ops_with_plugins(plugins_for(plugins));
-  out.log = console_log(log_format, name);
-  out.log_level = ::log_level(log_level);
-  return out;
+const ProcessOptions& ProgramOptions::process() const {
+  if (!process_) {
+    ProcessOptions out;
+    out.ops = ops_with_plugins(plugins_for(plugins));
+    out.log = console_log(log_format, name);
+    out.log_level = ::log_level(log_level);
+    process_ = std::move(out);
+  }
+  return *process_;
 }
 
 LogSink ProgramOptions::say() const { return console_voice(log_format, name); }
@@ -62,11 +66,11 @@ int run_program(ProgramOptions& options, const std::string& summary, int argc, c
 namespace {
 
 // The options that every training in sight has.
-void set_in_sight(TrainOptions& what, ProgressLine& line, const ProgramOptions& options,
+void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOptions& given,
                   const std::string& label) {
-  what.resume = options.resume;
-  if (!what.resume) std::filesystem::remove_all(what.checkpoint_dir);
-  what.on_event = [&line, label, begin = std::chrono::steady_clock::now()](const TrainEvent& e) {
+  options.resume = given.resume;
+  if (!options.resume) remove_checkpoints(options.checkpoint_dir, label);
+  options.on_event = [&line, label, begin = std::chrono::steady_clock::now()](const TrainEvent& e) {
     line.end();
     std::printf("%s [%.1f s] %s\n", label.c_str(),
                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
@@ -82,42 +86,48 @@ void say_result(const TrainResult& result, const std::string& label) {
 
 }  // namespace
 
-TrainResult train_in_sight(Session& session, const std::vector<Tower>& towers, TrainOptions& given,
-                           const ProgramOptions& options, const OutFolder& out,
-                           const std::string& label, const std::function<std::string()>& more) {
+Trained train_in_sight(Session& session, const std::vector<Tower>& towers, TrainOptions options,
+                       const ProgramOptions& given, const OutFolder& out, const std::string& label,
+                       Plot* curve, const std::function<std::string()>& more) {
   ProgressLine line(label);
-  given.checkpoint_dir = (out / ("checkpoint-" + label)).string();
-  TrainOptions what = given;
-  if (what.checkpoint_every == 0)
-    what.checkpoint_every = std::max<int64_t>(1, what.steps / kCheckpoints);
-  what.data_seed = static_cast<uint64_t>(options.seed);
-  set_in_sight(what, line, options, label);
-  what.on_progress = [&line, &more, also = what.on_progress](const TrainProgress& p) {
-    line.show(p, more ? more() : "");
-    if (also) also(p);
+  options.checkpoint_dir = (out / ("checkpoint-" + label)).string();
+  if (options.checkpoint_every == 0)
+    options.checkpoint_every = std::max<int64_t>(1, options.steps / kCheckpoints);
+  options.data_seed = static_cast<uint64_t>(given.seed);
+  set_in_sight(options, line, given, label);
+  if (curve && given.resume) curve->add_csv(out / "curve.csv");
+  const auto keep_curve = [&] {
+    if (curve) write_extra(out / "curve.csv", to_csv(*curve), given.say());
   };
-  if (what.on_pause)
-    what.on_pause = [&line, also = what.on_pause](const TrainPause& p) {
+  keep_curve();  // the one of an earlier run is gone
+  TrainOptions wrapped = options;
+  wrapped.on_progress = [&](const TrainProgress& p) {
+    line.show(p, more ? more() : "");
+    if (options.on_progress) options.on_progress(p);
+    if (p.step > 0 && p.step % options.checkpoint_every == 0) keep_curve();
+  };
+  if (options.on_pause)
+    wrapped.on_pause = [&](const TrainPause& p) {
       line.end();
-      return also(p);
+      return options.on_pause(p);
     };
-  const TrainResult result = train(session, towers, what);
+  const TrainResult result = train(session, towers, wrapped);
   line.end();
   say_result(result, label);
-  return result;
+  return {result, std::move(options)};
 }
 
 FitResult fit_in_sight(Session& session, const std::vector<Tower>& towers, const Source& data,
-                       FitOptions what, const ProgramOptions& options, const std::string& label) {
+                       FitOptions options, const ProgramOptions& given, const std::string& label) {
   ProgressLine line(label);
-  what.seed = static_cast<uint64_t>(options.seed);
-  set_in_sight(what.train, line, options, label);
-  what.on_step = [&line, also = what.on_step](const TrainProgress& p) {
+  options.seed = static_cast<uint64_t>(given.seed);
+  set_in_sight(options.train, line, given, label);
+  options.on_step = [&line, also = options.on_step](const TrainProgress& p) {
     line.show(p);
     if (also) also(p);
   };
   auto begin = std::chrono::steady_clock::now();
-  what.on_epoch = [&, also = what.on_epoch](const FitEpoch& epoch) {
+  options.on_epoch = [&, also = options.on_epoch](const FitEpoch& epoch) {
     line.end();
     const auto now = std::chrono::steady_clock::now();
     std::string scores;
@@ -125,19 +135,20 @@ FitResult fit_in_sight(Session& session, const std::vector<Tower>& towers, const
       scores += detail::concat(", validation ", name, " ", score);
     if (epoch.rate_scale != 1) scores += detail::concat(", rate scale ", epoch.rate_scale);
     std::printf("%s epoch %lld/%lld: loss %.4f%s, %.1f s\n", label.c_str(),
-                static_cast<long long>(epoch.epoch), static_cast<long long>(what.epochs),
+                static_cast<long long>(epoch.epoch), static_cast<long long>(options.epochs),
                 epoch.loss, scores.c_str(), std::chrono::duration<double>(now - begin).count());
     begin = now;
     return !also || also(epoch);
   };
-  FitResult result = fit(session, towers, data, what);
+  FitResult result = fit(session, towers, data, options);
   line.end();
   say_result(result.training, label);
   return result;
 }
 
-void after_training(Session& session, const TrainOptions& what, const std::function<void()>& work) {
-  const auto end = std::chrono::steady_clock::now() + what.patience;
+void after_training(Session& session, const TrainOptions& options,
+                    const std::function<void()>& work) {
+  const auto end = std::chrono::steady_clock::now() + options.patience;
   for (;;) {
     try {
       return work();
@@ -146,8 +157,8 @@ void after_training(Session& session, const TrainOptions& what, const std::funct
           end - std::chrono::steady_clock::now());
       if ((e.code() != Errc::peer_lost && e.code() != Errc::stale) || left.count() <= 0) throw;
       std::printf("%s: a process was lost after the training; its last checkpoint is loaded: %s\n",
-                  to_string(what.rule), e.what());
-      load_parameters(session, what.checkpoint_dir, left);
+                  to_string(options.rule), e.what());
+      load_parameters(session, options.checkpoint_dir, left);
     }
   }
 }

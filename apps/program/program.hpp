@@ -19,6 +19,7 @@
 #include "apps/flags.hpp"
 #include "apps/program/cluster.hpp"
 #include "apps/program/out_folder.hpp"
+#include "apps/program/plot.hpp"
 #include "apps/program/progress_line.hpp"
 #include "troupe/training.hpp"
 
@@ -33,9 +34,12 @@ struct ProgramOptions {
   std::string log_format = "text", log_level = "warn";
 
   Cluster where() const { return find_cluster(spec, cluster, wait); }
-  // The ops of the plugins, and the sink for log lines.
-  troupe::ProcessOptions process() const;
+  // The ops of the plugins, and the sink for log lines; made once.
+  const troupe::ProcessOptions& process() const;
   troupe::LogSink say() const;  // for the program's own words on standard error
+
+ private:
+  mutable std::optional<troupe::ProcessOptions> process_;
 };
 
 // The words of --help for flags whose meaning depends on the program; empty: it has no such flag.
@@ -53,23 +57,27 @@ void check_batch(int64_t batch, int64_t replicas);
 int run_program(ProgramOptions& options, const std::string& summary, int argc, char** argv,
                 const std::function<void(Flags&)>& add, const std::function<int()>& run);
 
-// train() with a progress line, with events as lines, and with checkpoints in --out: about ten, or
-// those of `what.checkpoint_every`. Without --resume old checkpoints are removed.
-// `what.on_progress` is called, too, and `more` adds words to the line of progress.
-// `what.checkpoint_dir` becomes their folder, for after_training().
-troupe::TrainResult train_in_sight(troupe::Session& session,
-                                   const std::vector<troupe::Tower>& towers,
-                                   troupe::TrainOptions& what, const ProgramOptions& options,
-                                   const OutFolder& out, const std::string& label,
-                                   const std::function<std::string()>& more = {});
+struct Trained {
+  troupe::TrainResult result;
+  troupe::TrainOptions options;  // with the folder of its checkpoints, for after_training()
+};
 
-// fit() in the same way, with a checkpoint for each epoch in `what.train.checkpoint_dir`, which the
-// program gives, and after each epoch a line with its loss, scores and seconds.
+// train() with a progress line, with events as lines, and with checkpoints in --out: about ten, or
+// those of `options.checkpoint_every`. Without --resume old checkpoints are removed, and a line
+// says so. `options.on_progress` is called, too. `curve`, if there is one, is in curve.csv at each
+// checkpoint, and a resumed training begins with that. `more` adds words to the line of progress.
+Trained train_in_sight(troupe::Session& session, const std::vector<troupe::Tower>& towers,
+                       troupe::TrainOptions options, const ProgramOptions& given,
+                       const OutFolder& out, const std::string& label, Plot* curve = nullptr,
+                       const std::function<std::string()>& more = {});
+
+// fit() in the same way, with a checkpoint for each epoch in `options.train.checkpoint_dir`, which
+// the program gives, and after each epoch a line with its loss, scores and seconds.
 troupe::FitResult fit_in_sight(troupe::Session& session, const std::vector<troupe::Tower>& towers,
-                               const troupe::Source& data, troupe::FitOptions what,
-                               const ProgramOptions& options, const std::string& label);
+                               const troupe::Source& data, troupe::FitOptions options,
+                               const ProgramOptions& given, const std::string& label);
 
 // Does the work that follows a training. If a process is lost on the way, the work is done again,
 // with the parameters of the last checkpoint, as a ps that is back has none.
-void after_training(troupe::Session& session, const troupe::TrainOptions& what,
+void after_training(troupe::Session& session, const troupe::TrainOptions& options,
                     const std::function<void()>& work);

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 #include "apps/program/plot.hpp"
 #include "troupe/data.hpp"
@@ -86,6 +87,27 @@ Logistic build(Graph& graph, const LineOptions& given, int64_t lines) {
           check_finite(reduce_mean(sigmoid_cross_entropy(logits, labels)), "the loss")};
 }
 
+// The log loss of all lines, and the share whose file is found. `asked` takes `at_once` lines,
+// `asked_last` those that remain.
+std::pair<double, double> test_on(Session& session, const Words& test, int64_t at_once,
+                                  const Logistic& asked, const Logistic& asked_last) {
+  MeanMetric loss, right;
+  for (int64_t first = 0; first < test.size(); first += at_once) {
+    const int64_t count = std::min(at_once, test.size() - first);
+    const Logistic& model = count == at_once ? asked : asked_last;
+    std::vector<int64_t> some(static_cast<size_t>(count));
+    std::iota(some.begin(), some.end(), first);
+    const std::vector<Tensor> fed = feeds_of(test, some);
+    Feeds feeds;
+    for (size_t i = 0; i < fed.size(); ++i) feeds.emplace_back(model.feeds[i], fed[i]);
+    const auto got = session.run({model.logits, model.loss}, feeds);
+    loss.add(got[1].item<float>(), static_cast<double>(count));
+    for (int64_t i = 0; i < count; ++i)
+      right.add((got[0].data<float>()[i] > 0) == (fed[2].data<float>()[i] > 0));
+  }
+  return {loss.value(), right.value()};
+}
+
 void check(const std::vector<std::string>& files, const LineOptions& given) {
   if (files.size() != 2)
     throw Error(Errc::invalid_argument, "--text wants two files, got ", files.size());
@@ -151,42 +173,31 @@ int run_lines(const ProgramOptions& given, const std::vector<std::string>& files
         {i, model.loss, minimize(model.loss, ftrl(lines.learning_rate, lines.l1, lines.l2)),
          model.feeds, [&, i](int64_t step) { return feeds_of(train, order.records_at(step, i)); }});
   }
-  const int64_t at_once = std::min(kAtOnce, test.size());
+  const int64_t at_once = std::min(kAtOnce, test.size()), rest = test.size() % at_once;
   const Logistic asked = build(graph, lines, at_once);
+  const Logistic asked_last = rest > 0 ? build(graph, lines, rest) : asked;
   Session session = cluster.open(graph, given.process());
-  TrainOptions what;
-  what.rule = aggregation_from_string(lines.rule);
-  what.steps = std::max<int64_t>(1, lines.epochs * train.size() / (lines.batch * kTowers));
-  what.examples_per_step = lines.batch;
+  TrainOptions options;
+  options.rule = aggregation_from_string(lines.rule);
+  options.steps = std::max<int64_t>(1, lines.epochs * train.size() / (lines.batch * kTowers));
+  options.examples_per_step = lines.batch;
   Plot curve{"Which file is a line from?", "step", "loss"};
-  what.on_progress = [&](const TrainProgress& p) {
+  options.on_progress = [&](const TrainProgress& p) {
     if (p.step > 0) curve.add("training", static_cast<double>(p.step), p.loss);
   };
-  if (given.resume) curve.add_csv(out / "curve.csv", INFINITY);
-  const TrainResult result = train_in_sight(session, towers, what, given, out, lines.rule);
+  const auto [result, trained] =
+      train_in_sight(session, towers, options, given, out, lines.rule, &curve);
   std::printf("%.0f lines/s trained; reading, hashing and training took %.2f s\n",
               static_cast<double>((result.steps - result.resumed_at) * lines.batch * kTowers) /
                   result.seconds,
               seconds());
-  after_training(session, what, [&] {
-    MeanMetric loss, right;
-    for (int64_t first = 0; first + at_once <= test.size(); first += at_once) {
-      std::vector<int64_t> some;
-      for (int64_t i = first; i < first + at_once; ++i) some.push_back(i);
-      const std::vector<Tensor> fed = feeds_of(test, some);
-      Feeds feeds;
-      for (size_t i = 0; i < fed.size(); ++i) feeds.emplace_back(asked.feeds[i], fed[i]);
-      const auto got = session.run({asked.logits, asked.loss}, feeds);
-      loss.add(got[1].item<float>(), static_cast<double>(at_once));
-      for (int64_t i = 0; i < at_once; ++i)
-        right.add((got[0].data<float>()[i] > 0) == (fed[2].data<float>()[i] > 0));
-    }
+  after_training(session, trained, [&] {
+    const auto [loss, right] = test_on(session, test, at_once, asked, asked_last);
     const Tensor w = parameter_values(session).at("w");
     int64_t used = 0;
     for (const float value : w.values<float>()) used += value != 0;
-    std::printf("test: log loss %.5f, accuracy %.3f %%; %lld of %lld weights are not 0\n",
-                loss.value(), 100 * right.value(), static_cast<long long>(used),
-                static_cast<long long>(w.size()));
+    std::printf("test: log loss %.5f, accuracy %.3f %%; %lld of %lld weights are not 0\n", loss,
+                100 * right, static_cast<long long>(used), static_cast<long long>(w.size()));
   });
   std::printf("curve: %s\n", write_plot(out, "curve", curve, say).c_str());
   return 0;

@@ -38,7 +38,7 @@ tail -n 1 "$out/whole/curve.svg" | grep -q '^</svg>$' || fail 'no curve'
 # The same bits from a gzipped file, in two runs, and on a cluster.
 train cut --data "$out/text.txt.gz" --epochs 2
 train cut --data "$out/text.txt.gz" --epochs 4 --resume
-grep -q 'resumed at step 70' "$out/cut.log" || fail 'did not resume at step 66'
+grep -q 'resumed at step 70' "$out/cut.log" || fail 'did not resume at step 70'
 [ "$(hash_of cut)" = "$(hash_of whole)" ] || fail 'resumed: other weights'
 cmp -s "$out/cut/sample.txt" "$out/whole/sample.txt" || fail 'resumed: another sample'
 timeout 120 "$build/actor-node" up --ps 2 --workers 2 --threads 1 "$build/language" --units 32 --length 16 --batch 16 \
@@ -75,6 +75,11 @@ expect 65 'bytes.txt: line 2: byte 1 (0xff) is not UTF-8' "${language[@]}" --dat
 expect 65 'bytes.txt: line 2' "${language[@]}" --data "$out/text.txt" --validation "$out/bytes.txt"
 expect 65 'cut.txt.gz: the .gz is cut short' "${language[@]}" --data "$out/cut.txt.gz"
 expect 65 'short.txt: 1 windows of 64 tokens to train on and 0 for validation' "${language[@]}" --data "$out/short.txt"
-expect 78 'vocabulary' "$build/language" --out "$out/cut" --data "$out/other.txt" --tokens bpe --resume
+# A run that is refused leaves the checkpoints and tokens of an earlier one as they were.
+expect 65 'other.txt: .* windows of 999 tokens' "$build/language" --out "$out/cut" --data "$out/other.txt" --tokens bpe --length 999
+expect 78 'are of: characters, a vocabulary of 21 .*; this run is of: bpe' "$build/language" --out "$out/cut" --data "$out/other.txt" \
+  --tokens bpe --resume
+train cut --data "$out/text.txt.gz" --epochs 4 --resume
+[ "$(hash_of cut)" = "$(hash_of whole)" ] || fail 'after a refusal: other weights'
 [ "$failures" = 0 ] || fail "$failures of $tried refusals are others"
 echo "a text learned, resumed and on a cluster: $(hash_of whole | cut -c 1-16), equal; $tried refusals"

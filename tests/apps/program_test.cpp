@@ -2,10 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <stdexcept>
 #include <utility>
 
+#include "apps/program/checkpoints.hpp"
 #include "apps/program/cluster.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
@@ -29,18 +31,23 @@ std::string ten_records() {
 
 }  // namespace
 
-TEST_CASE("a plot as CSV reads back with every bit, up to the step that a training resumes at") {
+TEST_CASE("a plot as CSV reads back with every bit, and steps that are done again replace points") {
   Plot plot{"title", "x", "y"};
   plot.add("loss, training", 1, 0.1);
   plot.add("loss, training", 2, 1.0 / 3);
   plot.add("loss, training", 3, 7);
   const TempFile file("plot.csv", to_csv(plot) + "no number,x,1\nshort\n");
   Plot again;
-  again.add_csv(file.path(), 2);
-  again.add_csv(file.path() + ".none", 2);
+  again.add_csv(file.path());
+  again.add_csv(file.path() + ".none");
   REQUIRE(again.series.size() == 1);
   CHECK(again.series[0].name == "loss, training");
-  CHECK(again.series[0].points == std::vector<std::pair<double, double>>{{1, 0.1}, {2, 1.0 / 3}});
+  CHECK(again.series[0].points == plot.series[0].points);
+  again.add("loss, training", 2, 0.25);
+  again.add("loss, training", 2.5, 0.5);
+  again.add("loss, training", 3, 6);
+  using Points = std::vector<std::pair<double, double>>;
+  CHECK(again.series[0].points == Points{{1, 0.1}, {2, 0.25}, {2.5, 0.5}, {3, 6}});
 }
 
 TEST_CASE("work after a training finds the checkpoints that the training left") {
@@ -50,11 +57,12 @@ TEST_CASE("work after a training finds the checkpoints that the training left") 
   const Output loss = reduce_mean(square(parameter("w", fill(graph, {2}, 1))));
   const Output update = minimize(loss, sgd(0.1));
   Session session = Session::local(graph);
-  TrainOptions what;
-  what.steps = 3;
-  train_in_sight(session, {{0, loss, update}}, what, {}, out, "sync");
+  TrainOptions options;
+  options.steps = 3;
+  const Trained trained = train_in_sight(session, {{0, loss, update}}, options, {}, out, "sync");
+  CHECK(has_checkpoint(out / "checkpoint-sync"));
   bool lost = true;
-  after_training(session, what, [&] {
+  after_training(session, trained.options, [&] {
     if (std::exchange(lost, false)) throw Error(Errc::peer_lost, "a ps is gone");
     CHECK(parameter_value(session, "w").data<float>()[0] == doctest::Approx(0.729));
   });
@@ -94,6 +102,25 @@ TEST_CASE("when the user of the values throws, no call is left under way") {
   const auto use = [](size_t, const std::vector<Tensor>&) { throw std::runtime_error("enough"); };
   CHECK_THROWS_AS(run_all({c.ends, c.stays}, 2, line, "calls", use), std::runtime_error);
   CHECK(c.session.under_way().empty());
+}
+
+TEST_CASE("a folder tells its work, and another work does not go on with its checkpoints") {
+  const Folder folder("work");
+  const OutFolder out(folder.path() + "/out", false);
+  require_work(out, "cats");  // there is none yet
+  const std::filesystem::path some = out / "checkpoint-a";
+  std::filesystem::create_directory(some);
+  std::ofstream(some / "000002-step40.shard-0-of-1.safetensors") << "cut off";
+  CHECK_FALSE(has_checkpoint(some));
+  CHECK_FALSE(has_checkpoint(out / "nowhere"));
+  std::ofstream(some / "000001-step20.manifest.json") << "{}";
+  CHECK(has_checkpoint(some));
+  begin_work(out, "cats");
+  CHECK_FALSE(std::filesystem::exists(some));
+  require_work(out, "cats");
+  const Refusal refusal = refusal_of([&] { require_work(out, "dogs"); });
+  CHECK(refusal.code == Errc::bad_configuration);
+  has(refusal.text, "are of: cats; this run is of: dogs; give another --out");
 }
 
 TEST_CASE("a plot draws a line through the finite points and escapes its words") {
