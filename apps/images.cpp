@@ -259,7 +259,8 @@ int main(int argc, char** argv) {
         flags.add("read-only", &given.read_only, "reads an epoch, and says how fast that is");
         add_common_flags(flags, given,
                          {.data = "folder with train and test, each a folder CLASS/NAME of "
-                                  "pictures, or a .tar or .tar.gz of one",
+                                  "pictures, or a .tar or .tar.gz of one; each tower keeps up to "
+                                  "60000 of the training files in memory",
                           .seed = "for initial values, the order of pictures and their crops",
                           .resume = "go on from the newest checkpoint in --out"});
       },

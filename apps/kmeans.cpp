@@ -50,8 +50,9 @@ Output distances(const Shard& shard, Output centres) {
 
 // k-means++ (Arthur and Vassilvitskii 2007), greedy as in scikit-learn: of some candidates, which
 // are drawn in proportion to their squared distance from the nearest centre, the one joins that
-// leaves the least inertia. A candidate has one of the greatest keys u^(1 / distance) over all
-// shards, u uniform (Efraimidis and Spirakis 2006), so no shard needs the others' sums.
+// leaves the least inertia; so does the first. A candidate has one of the greatest keys u^(1 /
+// distance) over all shards, u uniform (Efraimidis and Spirakis 2006), so no shard needs the
+// others' sums.
 Output first_centres(Graph& graph, const std::vector<Shard>& shards, int64_t columns, int64_t seed,
                      const Options& given) {
   const int64_t trials = 2 + static_cast<int64_t>(std::log(static_cast<double>(given.k)));
@@ -60,7 +61,7 @@ Output first_centres(Graph& graph, const std::vector<Shard>& shards, int64_t col
   std::vector<Shape> shapes = {{}, {given.k, columns}};
   for (const Shard& shard : shards) {
     const auto scope = graph.scope({.device = shard.device});
-    first.push_back(ones_like(shard.square));  // the first centre is any point
+    first.push_back(ones_like(shard.square));  // all may be the first centre
     shapes.push_back({shard.x.shape()[0]});
   }
   const auto more = [&](const std::vector<Output>& v) { return v[0] < given.k; };
