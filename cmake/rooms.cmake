@@ -83,9 +83,7 @@ troupe_room(training/shards SEES training/checkpoints training/parameters traini
 troupe_room(training/input SEES actors/cluster actors/async data ops devices graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/group SEES training/input training/shards training/checkpoints training/parameters training/rules actors/master
-    actors/cluster actors/async net/wire nn graph
     actors/cluster actors/async net/wire nn data/files graph graph/base
-    actors/cluster actors/async net/wire nn graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/metrics SEES graph/base)
 troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/master actors/async data graph data/files
