@@ -76,6 +76,9 @@ Regression load_regression(const std::optional<std::string>& data, bool logistic
   }
   r.y = as_f64(table.train.labels, middle, width);
   r.test_y = as_f64(table.test.labels, middle, width);
+  if (!logistic && r.n() <= r.d())
+    throw Error(Errc::bad_data, table.name, ": ", r.n(), " records tell no noise beside ", r.d(),
+                " weights; a linear model wants more records");
   if (!logistic) r.noise = noise_of(r.x, r.y);
   return r;
 }

@@ -96,20 +96,23 @@ Trained train_in_sight(Session& session, const std::vector<Tower>& towers, Train
   options.data_seed = static_cast<uint64_t>(given.seed);
   set_in_sight(options, line, given, label);
   if (curve && given.resume) curve->add_csv(out / "curve.csv");
-  const auto keep_curve = [&] {
-    if (curve) write_extra(out / "curve.csv", to_csv(*curve), given.say());
+  const auto keep_curve = [&](int64_t step) {
+    if (curve && step % options.checkpoint_every == 0)
+      write_extra(out / "curve.csv", to_csv(*curve), given.say());
   };
-  keep_curve();  // the one of an earlier run is gone
+  keep_curve(0);  // the one of an earlier run is gone
   TrainOptions wrapped = options;
   wrapped.on_progress = [&](const TrainProgress& p) {
     line.show(p, more ? more() : "");
     if (options.on_progress) options.on_progress(p);
-    if (p.step > 0 && p.step % options.checkpoint_every == 0) keep_curve();
+    if (p.step > 0) keep_curve(p.step);
   };
   if (options.on_pause)
     wrapped.on_pause = [&](const TrainPause& p) {
       line.end();
-      return options.on_pause(p);
+      const bool goes_on = options.on_pause(p);
+      keep_curve(p.step);  // the checkpoint comes after it
+      return goes_on;
     };
   const TrainResult result = train(session, towers, wrapped);
   line.end();

@@ -45,6 +45,17 @@ expect 0 'sha256' "$build/regression" --data digits.csv --out straight --steps 8
 cmp -s half/coefficients.csv straight/coefficients.csv || fail 'resumed coefficients differ'
 cmp -s half/curve.csv straight/curve.csv || fail 'the resumed curve has other points'
 
+# Killed behind a checkpoint, it resumes with a whole curve.
+"$build/regression" --data digits.csv --out cut --steps 800 --tolerance 0 >cut.log 2>&1 &
+pids=($!)
+has_checkpoint() { compgen -G 'cut/checkpoint-sync/*.manifest.json' >/dev/null; }
+wait_for 60 has_checkpoint || fail 'no checkpoint'
+kill -9 "${pids[0]}"
+wait "${pids[0]}" 2>/dev/null
+pids=()
+expect 0 'sha256' "$build/regression" --data digits.csv --out cut --steps 800 --tolerance 0 --resume
+cmp -s cut/curve.csv straight/curve.csv || fail 'the curve of a killed program has other points'
+
 # On a cluster they are the same bits, also if a worker dies on the way.
 mkfifo lines
 "$build/actor-node" up --ps 2 --workers 2 --threads 1 --run-dir run "$build/regression" --data digits.csv --out killed >lines 2>&1 &
@@ -123,6 +134,18 @@ expect 74 'nowhere.txt' "$build/regression" --text cats.txt --text nowhere.txt -
 expect 64 'k wants 1 to 200 for 400 points, got 300' "$build/kmeans" --data digits.csv --k 300 --out e
 expect 64 'linear or logistic' "$build/bayes" --model cubic --out e
 expect 65 'wants the labels 0 and 1' "$build/bayes" --model logistic --data digits.csv --out e
+mkdir mnist  # 20 and 10 images of 28 x 28, whose labels are integers
+perl -e '
+  for (["train", 20], ["t10k", 10]) {
+    my ($name, $n) = @$_;
+    my @files = ("images-idx3", pack("N4", 0x803, $n, 28, 28) . pack("C*", map { $_ % 251 } 1 .. 784 * $n),
+                 "labels-idx1", pack("N2", 0x801, $n) . pack("C*", map { $_ % 10 } 1 .. $n));
+    while (my ($part, $bytes) = splice @files, 0, 2) {
+      open(my $file, ">:raw", "mnist/$name-$part-ubyte") or die;
+      print $file $bytes;
+    }
+  }'
+expect 65 'MNIST: 20 records tell no noise beside 785 weights' "$build/bayes" --data mnist --out e
 expect 65 'too few digits' "$build/transfer" --data digits.csv --examples 100 --out e
 
 [ "$failures" = 0 ] || exit 1
