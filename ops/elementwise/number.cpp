@@ -19,6 +19,14 @@ Output number_constant(Graph& graph, double number, DType dtype, Origin at) {
   return constant(graph, std::move(value), "", at);
 }
 
+// An Operand holds its number as a double, which may be another one than the program wrote.
+void want_exact(double number, Origin at) {
+  if (!(std::abs(number) >= 0x1p53)) return;
+  throw Error(Errc::invalid_argument, "the number ", number, " at ", at.file, ":", at.line,
+              " may be rounded, as it is not between -2^53 and 2^53; write ",
+              "constant(graph, Tensor::scalar<int64_t>(...))");
+}
+
 }  // namespace
 
 bool fits(double number, DType dtype) {
@@ -67,6 +75,7 @@ std::pair<Output, Output> outputs_of(const char* what, const Operand& a, const O
                                      : "the input beside the number is an undefined Output; pass "
                                        "the result of an op");
   const auto output = [&](const Operand& operand) {
+    if (operand.number && known.dtype() == DType::i64) want_exact(*operand.number, at);
     return operand.number ? constant_like(*operand.number, known, at) : operand.value;
   };
   const Output first = output(a);

@@ -13,7 +13,8 @@ namespace troupe {
 
 // An argument of an operator or of a function of two inputs: an Output, or a number that becomes a
 // constant of the other side's dtype: less(i, 100), maximum(x, 0.0). A fraction beside integers is
-// refused. Its constructor records the caller's line, as an operator has no parameter for it.
+// refused, and beside i64 a number of 2^53 and more, which a double may round. Its constructor
+// records the caller's line, as an operator has no parameter for it.
 struct Operand {
   Operand(Output value, Origin at = Origin::here())
       : value(value), at(at) {}  // NOLINT: meant to convert

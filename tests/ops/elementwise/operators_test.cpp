@@ -68,6 +68,19 @@ TEST_CASE("numbers in operators become constants of the other side's dtype") {
   CHECK(evaluate(n * 3, {{n, i64(scalar(5))}}).item<int64_t>() == 15);
 }
 
+TEST_CASE("an integer beside i64 is exact, or refused") {
+  Graph graph;
+  const Output n = placeholder(graph, DType::i64, Shape{});
+  constexpr int64_t kMost = (int64_t{1} << 53) - 1;
+  CHECK(evaluate(n - kMost, {{n, Tensor::scalar(kMost)}}).item<int64_t>() == 0);
+  const std::string here = "operators_test.cpp:" + std::to_string(__LINE__ + 1);
+  check_invalid([&] { equal(n, kMost + 2); }, "the number 9.007199254740992e+15 at ", here,
+                "may be rounded");
+  check_invalid([&] { bitwise_and(n, INT64_MIN); }, "may be rounded", "Tensor::scalar<int64_t>");
+  const Output x = placeholder(graph, DType::f64, Shape{});
+  CHECK(evaluate(x * 0x1p60, {{x, Tensor::scalar(2.0)}}).item<double>() == 0x1p61);
+}
+
 TEST_CASE("a function of two inputs takes a number beside an output") {
   Graph graph;
   const Output x = placeholder(graph, DType::f32, Shape{2}),
