@@ -69,7 +69,12 @@ SourceStep Builder::bind(const SourceSpec& spec, const Fields& inputs) const {
   const SourceFunction* function = find_ ? find_(spec.name) : nullptr;
   std::string known;
   for (const SourceFunction& own : builtin_functions()) {
-    if (!function && own.name == spec.name) function = &own;
+    if (own.name == spec.name) {
+      if (function)
+        throw Error(Errc::invalid_argument, "the program or a plugin registers a function ",
+                    spec.name, " for sources, and the library has one of that name; rename it");
+      function = &own;
+    }
     known += (known.empty() ? "" : ", ") + own.name;
   }
   if (!function)

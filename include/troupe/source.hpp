@@ -8,7 +8,8 @@
 //                            .batch(128)
 //                            .prefetch(2);
 //   const SourceBatch batch = read_source(graph, train);  // in a scope: on that worker
-//   const Output loss = softmax_cross_entropy(model(batch["image"]), batch["label"]);
+//   const Output loss =
+//       reduce_mean(softmax_cross_entropy(model(batch["image"]), batch["label"]));
 //
 // A source is a pure function: its records depend on its description, the epoch, the step and the
 // replica alone. So a step that is done again gets the same records, in whatever process. In an
@@ -98,7 +99,7 @@ struct SourceStep {
 // A function that sources may name. Every process that builds the source must know it: give it to
 // ops_with() (troupe/custom_op.hpp), in a plugin if actor-node is to run it.
 struct SourceFunction {
-  std::string name;
+  std::string name;  // none of the library's: a source that names it is refused
   // Called once for each stage. Throws: Error(invalid_argument) for fields or arguments that do not
   // fit, Error(io) and Error(bad_data) for a file that the arguments name.
   std::function<SourceStep(const Fields& inputs, const SourceArgs& args)> bind;

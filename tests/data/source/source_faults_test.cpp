@@ -47,6 +47,15 @@ TEST_CASE("a step whose stream has failed fails again, and takes no record of an
   CHECK(values_of(at.at(2)->make()) == std::vector{4, 5});
 }
 
+TEST_CASE("a function of the program does not replace one of the library") {
+  const Numbers n(6);
+  const auto own = with("select", {.map = [](const SourceCall& call) { return call.record(); }});
+  const Source source = n.source.map("select", {{"fields", std::vector<std::string>{"image"}}});
+  const Refusal refused = refusal_of([&] { build_stages(*source.spec(), functions_of(own)); });
+  CHECK(refused.code == Errc::invalid_argument);
+  has(refused.text, "registers a function select for sources, and the library has one");
+}
+
 TEST_CASE("a cache keeps every record when one has failed for a while") {
   const Numbers n(6);
   const auto fails = std::make_shared<bool>(true);
