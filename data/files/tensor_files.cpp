@@ -111,7 +111,8 @@ NamedTensors read_npz(const std::string& path, int64_t bytes_max) {
                   json_quote(entry.name), "; numpy.savez() writes such an archive");
     if (entry.size > bytes_max - bytes)
       throw Error(Errc::bad_data, path, ": entry ", entry.name, " makes the arrays more than ",
-                  bytes_max, " bytes; allow more with `bytes_max` if you trust the file");
+                  bytes_max, " bytes; if you trust the file, allow read_npz() more with ",
+                  "`bytes_max`, or write it without compression");
     bytes += entry.size;
   }
   NamedTensors out;
@@ -206,8 +207,9 @@ bool is_npz(const std::string& path) {
 
 }  // namespace
 
-NamedTensors read_tensors(const std::string& path) {
-  return is_npz(path) ? read_npz(path) : read_safetensors(path);
+NamedTensors read_tensors(const std::string& path, int64_t bytes_max) {
+  if (!is_npz(path)) return read_safetensors(path);
+  return read_npz(path, std::max(bytes_max, open(path)->size()));  // stored arrays are never more
 }
 
 void write_tensors(const std::string& path, const NamedTensors& tensors) {

@@ -39,8 +39,9 @@ std::map<std::string, std::string> safetensors_metadata(const std::string& path)
 void write_safetensors(const std::string& path, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-// By the end of the path, .npz or .safetensors. Throws: Error(invalid_argument) for another one.
-NamedTensors read_tensors(const std::string& path);
+// By the end of the path, .npz or .safetensors. An .npz is refused if it unpacks to more than
+// `bytes_max` and more than its own size. Throws: Error(invalid_argument) for another end.
+NamedTensors read_tensors(const std::string& path, int64_t bytes_max = int64_t{16} << 30);
 void write_tensors(const std::string& path, const NamedTensors& tensors);
 
 }  // namespace troupe

@@ -276,6 +276,11 @@ TEST_CASE("an archive that would unpack without end is refused before memory is 
       Errc::bad_data, [&] { read_npz(file.path(), 5 << 20); }, file.path(), "entry b.npy",
       "more than 5242880 bytes", "bytes_max");
   CHECK(read_npz(file.path()).size() == 2);
+  CHECK(code_of([&] { read_tensors(file.path(), 5 << 20); }) == Errc::bad_data);
+  const TempFile stored("stored.npz", "");  // as save_weights() writes it, of any size
+  write_tensors(stored.path(), {{"a", zeros}, {"b", zeros}});
+  CHECK(read_tensors(stored.path(), 5 << 20).size() == 2);
+  CHECK(code_of([&] { read_npz(stored.path(), 5 << 20); }) == Errc::bad_data);
   const std::string bytes = text_of(file.path());
   const uint64_t size = 128 + (4 << 20);
   const auto refused = [](const std::string& changed) {
