@@ -329,7 +329,7 @@ class Tensor {
   // The element at one index for each dimension, t.at<float>({i, j}). Throws:
   // Error(invalid_argument) naming dtype, shape, indices and `at` if they do not fit.
   template <class T>
-  const T& at(std::initializer_list<int64_t> indices, Origin at = Origin::here()) const {
+  T at(std::initializer_list<int64_t> indices, Origin at = Origin::here()) const {
     const int64_t i = offset_of(dtype_of<T>, std::span(indices.begin(), indices.size()), at);
     return data<T>()[i];
   }

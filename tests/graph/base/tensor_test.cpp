@@ -186,6 +186,7 @@ TEST_CASE("item() is the only element, at() the element at some indices") {
   CHECK(t.at<float>({1, 2}) == 6);
   CHECK(t.rows(1, 2).at<float>({0, 1}) == 5);
   CHECK(Tensor::scalar<int64_t>(7).at<int64_t>({}) == 7);
+  static_assert(std::is_same_v<decltype(Tensor().at<float>({})), float>);  // no reference into it
   CHECK(Tensor::of<int64_t>({8}, {1, 1}).item<int64_t>() == 8);
   const char* const here = "tensor_test.cpp:";
   check_invalid([&] { (void)t.item<float>(); }, here,
