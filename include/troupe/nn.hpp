@@ -11,7 +11,8 @@
 //
 // The same calls on another Model, for another replica or with .training = false, make layers that
 // read the same parameters: parameters are named by the model's scopes, not by the graph's. A layer
-// that is built again on the same Model has parameters of its own, unless Model::reuse() is open.
+// without a name that is built again on one Model has parameters of its own, unless Model::reuse()
+// is open; layers of one name share them.
 //
 // All functions throw Error(invalid_argument) naming the caller's line for sizes and settings that
 // do not fit. Images are NHWC. Sizes that decide the shape of a parameter, such as the last
