@@ -1,5 +1,5 @@
 // Layers of networks: functions that make parameters with their initial values, and the nodes that
-// read them. Implemented in nn/nn_*.cpp.
+// read them. Implemented in nn/nn_*.cpp and nn/beam_search.cpp.
 //
 //   nn::Model model(graph, {.training = true});
 //   Output x = relu(nn::conv2d(model, images, 32, 5));
@@ -19,6 +19,7 @@
 // dimension of a dense layer's input, must be known while building.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -363,5 +364,43 @@ struct InceptionOptions {
 // 2b): x [b, h, w, c] -> [b, h, w, one + three + five + pooled].
 Output inception_block(Model& model, Output x, const Inception& filters,
                        const InceptionOptions& options = {}, Origin at = Origin::here());
+
+// ---- beam search ----
+
+// A decoder's result for the next token of each of n rows: logits [n, classes], floats, and its
+// states after this step.
+struct Decoded {
+  Output logits;
+  std::vector<Output> states;
+};
+// Called with the last token of each row, i64 [n], and the states. Row b * beams + i is beam i of
+// sentence b. A value from outside of the loop that is the same for all beams of a sentence need
+// not be a state.
+using Decoder = std::function<Decoded(Output ids, const std::vector<Output>& states)>;
+
+struct BeamOptions {
+  int64_t beams = 4;
+  int64_t length_max = 100;    // tokens, the end included
+  int64_t begin = 2, end = 3;  // as in Vocabulary
+  // The score of a sentence of n tokens is the sum of their log probabilities divided by
+  // ((5 + n) / 6)^length_penalty (Wu et al. 2016, equation 14). 0: the sum.
+  double length_penalty = 0;
+  // Shapes of the states in the loop; empty: those of the first ones. A size besides the first one
+  // that changes from step to step is -1.
+  std::vector<Shape> shapes = {};
+};
+// The best first. For sentences of less than `beams` possible tokens, beams that cannot be have the
+// score -infinity.
+struct Beams {
+  Output ids;      // i64 [batch, beams, time]: the tokens, and `end` from the first one on
+  Output lengths;  // i64 [batch, beams], the end included
+  Output scores;   // f32 [batch, beams]
+};
+// Searches for the likeliest sentences from left to right, in a loop of the graph: of all tokens
+// that may follow one of the beams, those with the best scores become the next beams. It ends when
+// all beams have `end`, or after length_max steps; 1 beam is greedy. states: [batch, ...], at least
+// one. Throws, too, for logits that are no matrix of a known number of floats.
+Beams beam_search(const Decoder& decoder, const std::vector<Output>& states,
+                  const BeamOptions& options = {}, Origin at = Origin::here());
 
 }  // namespace troupe::nn
