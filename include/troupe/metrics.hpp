@@ -114,6 +114,8 @@ class Bleu {
   void add(const Sentence& translation, const Sentence& reference) {
     add(translation, std::span(&reference, 1));
   }
+  // The same for words, with one reference.
+  void add(std::span<const std::string> translation, std::span<const std::string> reference);
   double value() const;
 
  private:

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <string_view>
 
 #include "training/metrics/metric_values.hpp"
 #include "troupe/metrics.hpp"
@@ -100,6 +101,18 @@ void Bleu::add(const Sentence& translation, std::span<const Sentence> references
   const auto length = static_cast<int64_t>(translation.size());
   length_ += length;
   reference_length_ += nearest_length(length, references);
+}
+
+// Counts are of one sentence at a time, so numbers of words need not outlive it.
+void Bleu::add(std::span<const std::string> translation, std::span<const std::string> reference) {
+  std::map<std::string_view, int64_t> numbers;
+  const auto numbered = [&](std::span<const std::string> words) {
+    Sentence out;
+    for (const std::string& word : words)
+      out.push_back(numbers.emplace(word, static_cast<int64_t>(numbers.size())).first->second);
+    return out;
+  };
+  add(numbered(translation), numbered(reference));
 }
 
 double Bleu::value() const {

@@ -153,6 +153,17 @@ TEST_CASE("BLEU is that of sacrebleu and nltk, sentence by sentence added") {
   }
 }
 
+TEST_CASE("BLEU of words is that of their numbers") {
+  const std::vector<std::string> found = {"the", "cat", "is", "on", "the", "green", "mat"},
+                                 wanted = {"the", "cat", "sat", "is", "on", "the", "mat", "."};
+  Bleu words(true), numbers(true);
+  words.add(found, wanted);
+  numbers.add({1, 2, 3, 4, 1, 5, 6}, {1, 2, 7, 3, 4, 1, 6, 8});
+  CHECK(words.value() == numbers.value());
+  CHECK(words.value() > 0.3);
+  CHECK(words.value() < 0.9);
+}
+
 TEST_CASE("BLEU of a perfect translation is 1, of a short one less, and of no matches 0") {
   Bleu perfect, cut, none, nothing;
   perfect.add(kBook, kBook);
