@@ -8,19 +8,28 @@
 namespace troupe {
 namespace {
 
-// True if a gradient is made of rows, among others, element by element.
+// True if a gradient is made of rows, element by element, and so is zero elsewhere. The gradient of
+// a table that a product reads, too, is not.
 bool has_rows(Output gradient) {
   std::set<int32_t> seen;
   std::vector<Output> open = {gradient};
+  bool rows = false;
   while (!open.empty()) {
     const Node& node = gradient.graph->node(open.back().node);
     open.pop_back();
-    if (properties_of(node).arrangement.rows == Arrangement::Rows::placed) return true;
-    for (const Output& input : node.inputs)
-      if (input.shape() == gradient.shape() && seen.insert(input.node).second)
-        open.push_back(input);
+    if (properties_of(node).arrangement.rows == Arrangement::Rows::placed) {
+      rows = true;
+      continue;
+    }
+    bool made_here = true;
+    for (const Output& input : node.inputs) {
+      if (input.shape() != gradient.shape()) continue;
+      made_here = false;
+      if (seen.insert(input.node).second) open.push_back(input);
+    }
+    if (made_here) return false;
   }
-  return false;
+  return rows;
 }
 
 }  // namespace

@@ -57,6 +57,16 @@ TEST_CASE("a run that trains nothing is not warned of") {
   CHECK(net.warnings(net.y) == "");
 }
 
+TEST_CASE("a table that a gather and a product read is trained without a warning") {
+  Net net;
+  const Output table = parameter("table", fill(net.graph, {4, 2}, 0.5));
+  const Output ids = constant(net.graph, Tensor::of<int64_t>({1, 3}, {2}));
+  const Output logits = matmul(gather(table, ids) + net.x, table, {.transpose_b = true});
+  const Output loss = reduce_mean(softmax_cross_entropy(logits, ids));
+  const auto clipped = clip_by_global_norm(parameter_gradients(loss), 1);
+  CHECK(net.warnings(apply_gradients(clipped, sgd(0.1))) == "");
+}
+
 TEST_CASE("a parameter that nothing reads is warned of, with the nearest name") {
   Net net;
   parameter("dens/w", fill(net.graph, {2, 1}, 0));
