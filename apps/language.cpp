@@ -140,8 +140,9 @@ void check_all(const Options& given) {
   check(given.network);
   if (given.tokens != "characters" && given.tokens != "bpe")
     throw Error(Errc::invalid_argument, "--tokens is characters or bpe, got ", given.tokens);
-  if (std::min({given.epochs, given.merges, given.sample}) < 1)
-    throw Error(Errc::invalid_argument, "--epochs, --merges and --sample want at least 1");
+  if (std::min({given.epochs, given.merges, given.sample}) < 1 || given.plateau.epochs < 0)
+    throw Error(Errc::invalid_argument,
+                "--epochs, --merges and --sample want at least 1, --plateau 0 or more epochs");
   check_batch(given.batch, given.replicas);
   if (!(given.learning_rate > 0) || !(given.clip > 0) || !(given.temperature > 0))
     throw Error(Errc::invalid_argument,
