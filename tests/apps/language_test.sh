@@ -67,7 +67,7 @@ expect 64 '--model is lstm or transformer' "${language[@]}" --data "$out/text.tx
 expect 64 '--tokens is characters or bpe' "${language[@]}" --data "$out/text.txt" --tokens words
 expect 64 '--batch wants a multiple of the 3 replicas' "${language[@]}" --data "$out/text.txt" --replicas 3
 expect 64 '--units wants a multiple of the 4 heads' "${language[@]}" --data "$out/text.txt" --model transformer --units 30
-expect 64 '--plateau wants 0 or more epochs, got -1' "${language[@]}" --data "$out/text.txt" --plateau=-1
+expect 64 '--plateau 0 or more epochs' "${language[@]}" --data "$out/text.txt" --plateau=-1
 expect 74 'nowhere.txt: No such file' "${language[@]}" --data "$out/nowhere.txt"
 expect 74 'no file matches .*nowhere' "${language[@]}" --data "$out/nowhere*"
 expect 74 'it is not a regular file' "${language[@]}" --data "$out"
