@@ -48,6 +48,7 @@ grep -q '^data: .*data, 246 pairs of sentences, ' "$out/whole.log" || fail 'othe
 bleu_at_least 90 whole
 [ "$(wc -l <"$out/whole/test.txt")" = 11 ] || fail 'not all sentences are translated'
 cmp -s "$out/whole/reference.tokens" <(zcat "$out/data/test.fr.gz" | tr 'A-Z' 'a-z' | sed 's/\./ ./') || fail 'other references'
+grep -Eq '^sync step 1/84  loss [0-9.]+  [0-9.e+-]+ steps/s  ETA [0-9]+ s$' "$out/whole.log" || fail 'no progress line'
 grep -q '^validation perplexity,12,' "$out/whole/curve.csv" || fail 'no curve of the validation'
 tail -n 1 "$out/whole/curve.svg" | grep -q '^</svg>$' || fail 'no curve'
 
