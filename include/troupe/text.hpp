@@ -173,13 +173,13 @@ class Bpe {
 //              one of the first `stride`, anew for each record in each epoch. The number of windows
 //              is the same in every epoch, so "drawn" may leave one out that would fit
 // skip_grams: pairs of a word `centre` and a word `context` near it (Mikolov et al. 2013) from a
-//   field of ids, drawn anew in each epoch.
+//   field of ids, i64 [-1], or of rows of them, as in a padded batch; drawn anew in each epoch.
 //   window     of word i has the words from i - b to i + b, b uniform in 1 ... window; 5 by default
 //   subsample  threshold t: a word whose share of all words is f stays with sqrt(t / f), before
 //              windows are cut; 0: all stay
 //   counts     of words by id, for `subsample`, as of Vocabulary::counts()
 //   first_id   smaller ids are left out; by default the special tokens
-//   per        "pair" (by default): a record each, i64 []. "record": one record, i64 [pairs], for
-//              each of the input's, which costs less by an order of magnitude
+//   per        "pair" (by default), for expand(): a record each, i64 []. "record", for map(): all
+//              pairs of a record or batch are one, i64 [pairs]; costs less by an order of magnitude
 
 }  // namespace troupe

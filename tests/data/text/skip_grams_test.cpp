@@ -9,21 +9,27 @@
 namespace troupe {
 namespace {
 
+using namespace std::string_literals;
 using Ids = std::vector<int64_t>;
 using Pairs = std::vector<std::pair<int64_t, int64_t>>;
 
 const Fields kIds = {{"text", {DType::i64, {-1}}}};
 
-std::vector<Record> expanded(const SourceStep& step, const Ids& ids, uint64_t key = 1) {
-  const Record record = {
-      Tensor::of<int64_t>(std::span<const int64_t>(ids), {static_cast<int64_t>(ids.size())})};
+std::vector<Record> made(const SourceStep& step, const Tensor& ids, uint64_t key = 1) {
+  const Record record = {ids};
   const std::string place = "corpus: line 3";
-  return results_of(step.expand(SourceCall(kIds, record, key, place)));
+  const SourceCall call(kIds, record, key, place);
+  return step.map ? std::vector<Record>{step.map(call)} : results_of(step.expand(call));
+}
+std::vector<Record> made(const SourceStep& step, const Ids& ids, uint64_t key = 1) {
+  return made(
+      step, Tensor::of<int64_t>(std::span<const int64_t>(ids), {static_cast<int64_t>(ids.size())}),
+      key);
 }
 
 Pairs pairs_of(const SourceArgs& args, const Ids& ids, uint64_t key = 1) {
   Pairs out;
-  for (const Record& r : expanded(bound("skip_grams", kIds, args), ids, key))
+  for (const Record& r : made(bound("skip_grams", kIds, args), ids, key))
     for (int64_t i = 0; i < r[0].size(); ++i)
       out.emplace_back(r[0].data<int64_t>()[i], r[1].data<int64_t>()[i]);
   return out;
@@ -50,12 +56,21 @@ TEST_CASE("pairs are records of scalars, or all pairs one record") {
   CHECK(apart.fields == Fields{{"centre", {DType::i64, {}}}, {"context", {DType::i64, {}}}});
   CHECK(together.fields == Fields{{"centre", {DType::i64, {-1}}}, {"context", {DType::i64, {-1}}}});
   CHECK(!apart.same_count);
-  CHECK(together.same_count);
   const Ids ids = numbers(4, 50);
-  CHECK(expanded(apart, ids)[0][0].ndim() == 0);
-  CHECK(expanded(together, ids).size() == 1);
-  CHECK(expanded(together, {}).size() == 1);
+  CHECK(made(apart, ids)[0][0].ndim() == 0);
+  CHECK(made(together, ids)[0][0].shape() == made(together, ids)[0][1].shape());
+  CHECK(made(together, Ids{})[0][0].size() == 0);
   CHECK(pairs_of({}, ids) == pairs_of({{"per", std::string("record")}}, ids));
+}
+
+TEST_CASE("a batch of texts gives the pairs of each of them, without the padding") {
+  const Fields batch = {{"text", {DType::i64, {-1, -1}}}};
+  const SourceStep step = bound("skip_grams", batch, {{"window", int64_t{1}}, {"per", "record"s}});
+  const Record pairs =
+      made(step, Tensor::of<int64_t>({10, 11, 12, 20, 0, 0, 30, 31, 0}, {3, 3}))[0];
+  CHECK(same_bits(pairs[0], Tensor::of<int64_t>({10, 11, 11, 12, 30, 31}, {6})));
+  CHECK(same_bits(pairs[1], Tensor::of<int64_t>({11, 10, 12, 11, 31, 30}, {6})));
+  CHECK(made(step, Tensor::zeros(DType::i64, {0, 3}))[0][0].size() == 0);
 }
 
 TEST_CASE("the size of a window is uniform, and its context is whole") {
@@ -109,7 +124,8 @@ TEST_CASE("arguments and ids that do not fit are refused") {
   const auto refused = [](const SourceArgs& args, const Fields& fields = kIds) {
     return error_text(Errc::invalid_argument, [&] { bound("skip_grams", fields, args); });
   };
-  has(refused({}, {{"text", {DType::u8, {-1}}}}), "skip_grams wants ids, i64 [-1], but text is u8");
+  has(refused({}, {{"text", {DType::u8, {-1}}}}),
+      "skip_grams wants ids, i64 [-1] or a batch of such, but text is u8");
   has(refused({{"window", int64_t{0}}}), "wants a window from 1 to 1048576");
   has(refused({{"per", std::string("word")}}), "per = pair or record, got 5 and \"word\"");
   has(refused({{"subsample", 0.1}}), "counts by id, got 0.1 and 0 counts");
