@@ -20,4 +20,9 @@ std::optional<InferContext> types_to_check(const KernelContext& context, const N
 void check_outputs(const NodeView& view, const Tensor* outputs,
                    const std::optional<InferContext>& inputs);
 
+// Output i with a shape that the kernel has from the shape rule of the op itself, which is not
+// asked again: for a kernel whose rule costs much. Requires: the shape is known; the output is
+// undefined.
+Tensor& output_by_rule(KernelContext& context, int i, const Shape& shape);
+
 }  // namespace troupe

@@ -152,6 +152,15 @@ void check_outputs(const NodeView& view, const Tensor* outputs,
   }
 }
 
+Tensor& output_by_rule(KernelContext& context, int i, const Shape& shape) {
+  const KernelCall& call = KernelCall::of(context);
+  const NodeView::Out& out = call.view().outputs[static_cast<size_t>(i)];
+  TROUPE_CHECK(out.shape.accepts(shape), describe(*call.view().node), " has output ", i,
+               " of shape ", shape, ", but the graph says ", out.shape);
+  return call.outputs()[i] =
+             allocate_tensor(call.memory(), {&call.view(), i, call.run().run, out.dtype, &shape});
+}
+
 void KernelCall::run_checked(KernelContext& context) {
   auto& call = static_cast<KernelCall&>(context);
   const NodeView& view = call.view();

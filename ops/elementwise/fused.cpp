@@ -217,8 +217,11 @@ struct FusedState final : ProgramState {
   // If one of them has been replaced, all of them, and what nobody reads after each.
   std::vector<std::unique_ptr<Member>> members;
   std::vector<std::vector<int32_t>> last_read;
+  // For the shapes that came last, as batches of several lengths come again and again.
+  static constexpr size_t kPlansMax = 32;
   mutable std::mutex mutex;
-  mutable std::shared_ptr<const Plan> latest;
+  mutable std::vector<std::shared_ptr<const Plan>> plans;
+  mutable size_t oldest = 0;
 
   const Graph& program() const override { return *text.graph; }
 
@@ -228,11 +231,14 @@ struct FusedState final : ProgramState {
     for (int i = 0; i < ctx.input_count(); ++i) inputs.push_back(ctx.input(i).shape());
     {
       const std::lock_guard lock(mutex);
-      if (latest && latest->inputs == inputs) return latest;
+      for (const auto& plan : plans)
+        if (plan->inputs == inputs) return plan;
     }
     auto made = make_plan(text, std::move(inputs));
     const std::lock_guard lock(mutex);
-    return latest = std::move(made);
+    if (plans.size() < kPlansMax) return plans.emplace_back(std::move(made));
+    oldest = (oldest + 1) % kPlansMax;
+    return plans[oldest] = std::move(made);
   }
 };
 
@@ -299,7 +305,7 @@ struct Firing {
 
   void make_output(int i) {
     Tensor& output =
-        state.known ? ctx.output(i) : ctx.output(i, plan.outputs[static_cast<size_t>(i)]);
+        state.known ? ctx.output(i) : output_by_rule(ctx, i, plan.outputs[static_cast<size_t>(i)]);
     outputs[i] = output.mutable_raw();
   }
   void make_output0() {

@@ -307,6 +307,21 @@ TEST_CASE("any number of threads gives the same bits, and so does no product of 
   }
 }
 
+TEST_CASE("shapes that come again have the same bits, also if they are more than are remembered") {
+  Graph g;
+  const Output x = placeholder(g, DType::f32, Shape{-1, 3}, "x");
+  const Output y = exp(negate(relu(x)));
+  const FusedNode node(y);
+  const NodeView view = NodeView::make(*node.node, *find_kernel(*node.node, DeviceKind::cpu));
+  HeapMemory memory;
+  const RunContext run;
+  for (int round = 0; round < 2; ++round)
+    for (int64_t rows = 0; rows < 70; ++rows) {
+      const Tensor in = waves_f32({rows, 3}, static_cast<float>(rows));
+      CHECK(same_bits(run_kernel(view, {in}, memory, run)[0], evaluate(y, {{x, in}})));
+    }
+}
+
 TEST_CASE("products and convolutions of any dtype and size go on with a group") {
   for (const DType dtype : {DType::f32, DType::f64, DType::i32})
     for (const bool unknown : {false, true})
