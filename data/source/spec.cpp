@@ -73,6 +73,7 @@ Spec spec_from(const json& j, int depth) {
 }  // namespace
 
 int64_t batch_size(const SourceSpec& stages) {
+  if (stages.stage == "map") return batch_size(*stages.of[0]);  // a batch stays one
   const auto size = stages.args.find("size");
   if (stages.stage != "batch" || size == stages.args.end()) return 0;
   const auto* number = std::get_if<int64_t>(&size->second);
