@@ -156,30 +156,30 @@ int run(const Options& given) {
   const std::vector<Tower> replicas = towers(graph, cluster, text, net, given);
   const auto scope = graph.scope({.name = "answer", .device = cluster.device(0)});
   nn::Model model(graph, {.reuse = true});
-  FitOptions what;
-  if (text.validation) what.evaluation = net.evaluation(model);
+  FitOptions options;
+  if (text.validation) options.evaluation = net.evaluation(model);
   model.rewind();
   const Answers answers(model, net, text.vocabulary);
 
   Session session = cluster.open(graph, given.process());
-  what.epochs = given.epochs;
-  what.batch_size = given.batch;
-  what.validation_source = text.validation;
-  what.train.rule = aggregation_from_string(given.rule);
-  what.train.checkpoint_dir = (out / "checkpoints").string();
+  options.epochs = given.epochs;
+  options.batch_size = given.batch;
+  options.validation_source = text.validation;
+  options.train.rule = aggregation_from_string(given.rule);
+  options.train.checkpoint_dir = (out / "checkpoints").string();
   std::string picture;
   // Vectors of zeros have a loss of log 2 for a pair and for each of its negatives.
-  what.on_step = [most = 10 * std::log(2.0) *
-                         static_cast<double>(1 + net.negatives)](const TrainProgress& now) {
+  options.on_step = [most = 10 * std::log(2.0) *
+                            static_cast<double>(1 + net.negatives)](const TrainProgress& now) {
     if (!(now.loss < most))
       throw Error(Errc::bad_data, "the vectors grow without limit: the pairs of a step move the ",
                   "same words too far; give a smaller --batch or --learning-rate, or a larger ",
                   "--drawn");
   };
-  what.on_epoch = [&](const FitEpoch& epoch) {
-    Plot curve{"skip-gram: vectors of words", "epoch", "loss of a pair, rank correlation"};
+  Plot curve{"skip-gram: vectors of words", "epoch", "loss of a pair, rank correlation"};
+  if (given.resume) curve.add_csv(out / "curve.csv");
+  options.on_epoch = [&](const FitEpoch& epoch) {
     const auto x = static_cast<double>(epoch.epoch);
-    curve.add_csv(out / "curve.csv", x - 1);
     curve.add("training", x, epoch.loss);
     for (const auto& [name, score] : epoch.scores) curve.add("validation", x, score);
     for (const Judgements& of : judgements) {
@@ -191,14 +191,14 @@ int run(const Options& given) {
     return true;
   };
   const auto begin = std::chrono::steady_clock::now();
-  const FitResult result = fit_in_sight(session, replicas, text.train, what, given, given.rule);
+  const FitResult result = fit_in_sight(session, replicas, text.train, options, given, given.rule);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   const int64_t epochs = given.epochs - result.training.resumed_at * given.epochs /
                                             std::max<int64_t>(1, result.training.steps);
   if (epochs > 0)
     std::printf("speed: %.0f words/s\n",
                 static_cast<double>(text.words * epochs) / seconds.count());
-  after_training(session, what.train, [&] {
+  after_training(session, options.train, [&] {
     for (const int64_t id : words)
       std::printf("near %s\n", answers.neighbours(session, id).c_str());
     answers.write(session, (out / "vectors.txt").string());
