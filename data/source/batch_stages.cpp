@@ -80,6 +80,7 @@ class Batched final : public LazyRecord {
   Lazy with_rows(std::vector<Lazy> rows) const override {
     return std::make_shared<Batched>(how_, std::move(rows));
   }
+  std::vector<const void*> makers() const override { return {how_.get()}; }
 
  private:
   Tensor stack(const std::vector<Record>& made, size_t field) const;

@@ -4,6 +4,18 @@
 #include <algorithm>
 
 namespace troupe {
+namespace {
+
+size_t rows_of(const Lazy& batch) { return batch->rows() ? batch->rows()->size() : 1; }
+
+size_t rows_of(const std::vector<Lazy>& batches) {
+  size_t out = 0;
+  for (const Lazy& batch : batches) out += rows_of(batch);
+  return out;
+}
+
+}  // namespace
+
 // The next records, at most one for each replica.
 std::vector<Lazy> StepGroups::group() {
   std::vector<Lazy> out;
@@ -17,17 +29,12 @@ std::vector<Lazy> StepGroups::group() {
 
 // Cuts the largest batch in two until there are so many.
 std::vector<Lazy> StepGroups::cut(std::vector<Lazy> batches, size_t parts) const {
-  const auto rows = [](const Lazy& batch) { return batch->rows() ? batch->rows()->size() : 1; };
   while (batches.size() < parts) {
     const auto largest =
         std::max_element(batches.begin(), batches.end(),
-                         [&](const Lazy& a, const Lazy& b) { return rows(a) < rows(b); });
-    const size_t size = rows(*largest);
-    if (size < 2)
-      throw Error(Errc::bad_data, batches[0]->place(), ": ", batches.size(),
-                  " records are the last ones of an epoch, and ", replicas_,
-                  " replicas cannot share them; end the source with batch(), with drop_last where "
-                  "replicas have fewer records than there are replicas");
+                         [](const Lazy& a, const Lazy& b) { return rows_of(a) < rows_of(b); });
+    const size_t size = rows_of(*largest);
+    if (size < 2) throw cannot_share(batches[0], batches.size());
     const Lazy whole = *largest;
     const auto begin = whole->rows()->begin(), middle = begin + static_cast<ptrdiff_t>(size / 2);
     *largest = whole->with_rows({middle, whole->rows()->end()});
@@ -36,16 +43,26 @@ std::vector<Lazy> StepGroups::cut(std::vector<Lazy> batches, size_t parts) const
   return batches;
 }
 
-// Batches with one row more each, as far as there are such.
+Error StepGroups::cannot_share(const Lazy& first, size_t records) const {
+  return Error(Errc::bad_data, first->place(), ": ", records,
+               " records are the last ones of an epoch, and ", replicas_,
+               " replicas cannot share them; end the source with batch(), with drop_last where "
+               "there are fewer records than replicas, and join sources before batch()");
+}
+
+// Each row of `more` goes into the smallest of the batches that the same stages made.
 std::vector<Lazy> StepGroups::joined(std::vector<Lazy> batches,
                                      const std::vector<Lazy>& more) const {
-  size_t taken = 0;
+  const size_t all = rows_of(batches) + rows_of(more);
   for (const Lazy& batch : more)
     for (const Lazy& row : *batch->rows()) {
-      Lazy& to = batches[taken++];
-      std::vector<Lazy> rows = *to->rows();
+      Lazy* to = nullptr;
+      for (Lazy& one : batches)
+        if (one->makers() == batch->makers() && (!to || rows_of(one) < rows_of(*to))) to = &one;
+      if (!to) throw cannot_share(batches[0], all);
+      std::vector<Lazy> rows = *(*to)->rows();
       rows.push_back(row);
-      to = to->with_rows(std::move(rows));
+      *to = (*to)->with_rows(std::move(rows));
     }
   return batches;
 }
@@ -64,17 +81,15 @@ std::vector<Lazy> StepGroups::next() {
     return cut(std::move(now), replicas_);
   }
   std::vector<Lazy> after = group();
-  size_t rows = 0;
-  for (const Lazy& batch : after) rows += batch->rows() ? batch->rows()->size() : 1;
-  if (after.empty() || rows >= replicas_ || batching_ == Batching::full_batches) {
+  if (after.empty() || rows_of(after) >= replicas_ || batching_ == Batching::full_batches) {
     held_.push_back(std::move(after));
     return now;
   }
   held_.emplace_back();
   // The rest has fewer records than there are replicas: two steps share it and the group before, or
   // batches of that group take one more, where they are too small to be cut.
-  for (const Lazy& batch : now) rows += batch->rows() ? batch->rows()->size() : 1;
-  if (rows < 2 * replicas_ && now[0]->rows()) return joined(std::move(now), after);
+  if (rows_of(now) + rows_of(after) < 2 * replicas_ && batching_ != Batching::none)
+    return joined(std::move(now), after);
   now.insert(now.end(), after.begin(), after.end());
   now = cut(std::move(now), 2 * replicas_);
   const auto middle = now.begin() + static_cast<ptrdiff_t>(replicas_);

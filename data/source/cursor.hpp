@@ -1,7 +1,8 @@
 // SourceCursor: the records of a source by step, for one replica of several. A step of an epoch is
 // a group of one batch for each replica. Where the last group has fewer batches than there are
-// replicas, its largest ones are cut in two until there are enough, by themselves: batches of
-// several buckets or branches are never mixed.
+// replicas, its largest ones are cut in two until there are enough, each by itself. A rest of fewer
+// records than replicas joins the batches before it where these are too small to be cut: a row goes
+// into a batch that the same stages made, though perhaps of another bucket.
 // Owner: a StepReader. Thread: one at a time.
 #pragma once
 
@@ -29,6 +30,7 @@ class StepGroups {
   std::vector<Lazy> group();
   std::vector<Lazy> cut(std::vector<Lazy> batches, size_t parts) const;
   std::vector<Lazy> joined(std::vector<Lazy> batches, const std::vector<Lazy>& more) const;
+  Error cannot_share(const Lazy& first, size_t records) const;
 
   const std::unique_ptr<RecordStream> from_;
   const size_t replicas_;

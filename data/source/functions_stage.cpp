@@ -71,6 +71,11 @@ class Mapped final : public LazyRecord {
     const uint64_t key = mixed_key(key_, 0, static_cast<int64_t>(fnv1a64(rows.front()->place())));
     return std::make_shared<Mapped>(function_, from_->with_rows(std::move(rows)), key);
   }
+  std::vector<const void*> makers() const override {
+    std::vector<const void*> out = from_->makers();
+    out.push_back(function_.get());
+    return out;
+  }
 
  private:
   const FunctionPtr function_;

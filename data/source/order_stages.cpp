@@ -272,6 +272,7 @@ class Kept final : public LazyRecord {
   Lazy with_rows(std::vector<Lazy> rows) const override {
     return from_->with_rows(std::move(rows));
   }
+  std::vector<const void*> makers() const override { return from_->makers(); }
 
  private:
   const Lazy from_;

@@ -31,6 +31,8 @@ class LazyRecord {
       std::vector<std::shared_ptr<const LazyRecord>>) const {
     return nullptr;
   }
+  // The addresses of what made a batch of its rows: batches of equal makers may exchange rows.
+  virtual std::vector<const void*> makers() const { return {}; }
 };
 using Lazy = std::shared_ptr<const LazyRecord>;
 

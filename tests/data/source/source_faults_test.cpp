@@ -115,6 +115,41 @@ TEST_CASE("replicas that share the last batches of an epoch keep each batch's ow
   CHECK(sorted(seen) == std::vector{0, 1, 102, 103});
 }
 
+TEST_CASE("a rest that replicas join to other batches keeps its own function, or is refused") {
+  const Numbers n(5);
+  const auto plus = [](int more) {
+    return SourceStep{.fields = {{"image", {DType::u8, {-1}}}},
+                      .map = [more](const SourceCall& call) {
+                        Tensor x = call["image"].clone();
+                        for (int64_t i = 0; i < x.size(); ++i)
+                          x.mutable_data<uint8_t>()[i] += static_cast<uint8_t>(more);
+                        return Record{x};
+                      }};
+  };
+  const auto known = ops_with({}, {function("ten", plus(10)), function("hundred", plus(100))});
+  const auto begin = n.source.take(2).batch(1), end = n.source.skip(2).batch(1);
+  const auto read = [&](const Source& source, int64_t replica) {
+    const Stage stage = build_stages(*source.spec(), functions_of(known));
+    SourceCursor at(stage, 1, replica, 2);
+    std::vector<int> out;
+    for (int64_t step = 0; const Lazy record = at.at(step); ++step)
+      for (const int value : values_of(record->make())) out.push_back(value);
+    return out;
+  };
+  // Groups: 10 102, 11 103, and the rest 104.
+  const Source two = Source::interleave({begin.map("ten"), end.map("hundred")});
+  std::vector<int> seen = read(two, 0);
+  for (const int value : read(two, 1)) seen.push_back(value);
+  CHECK(sorted(seen) == std::vector{10, 11, 102, 103, 104});
+  // With cache() the batches are others, the functions are not.
+  const Source cached = Source::interleave({begin.map("ten").cache(), end.map("hundred").cache()});
+  CHECK(read(cached, 0) == read(two, 0));
+  const Source three = Source::interleave(
+      {begin.take(1), n.source.skip(1).take(1).batch(1).map("ten"), end.take(1).map("hundred")});
+  has(refusal_of([&] { read(three, 0); }).text,
+      "3 records are the last ones of an epoch, and 2 replicas cannot share them");
+}
+
 TEST_CASE("drop_last leaves out a step that is not full, whatever the replicas") {
   const Numbers n(23);
   const Source source = n.source.batch(4, {.drop_last = true});
