@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/files/deflate.hpp"
+#include "data/reading.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {
@@ -40,6 +41,7 @@ struct ByteSource::Packed {
       std::memmove(buffer.data(), buffer.data() + at, left());
       end -= at;
       at = 0;
+      Reading::moved();
       const int64_t n = file.read(next, std::span(buffer).subspan(end));
       if (n == 0) break;
       next += n;
@@ -102,6 +104,7 @@ int64_t ByteSource::read_plain(std::span<char> into) {
   while (done < into.size()) {
     const size_t want = into.size() - done;
     if (p.left() == 0 && want >= p.buffer.size()) {  // a copy less
+      Reading::moved();
       const int64_t n = file_->read(p.next, into.subspan(done));
       p.next += n;
       done += static_cast<size_t>(n);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "data/reading.hpp"
 #include "data/source/stages.hpp"
 #include "graph/base/corner.hpp"
 
@@ -68,7 +69,10 @@ class Batched final : public LazyRecord {
   Record make() const override {
     std::vector<Record> made;
     made.reserve(rows_.size());
-    for (const Lazy& row : rows_) made.push_back(row->make());
+    for (const Lazy& row : rows_) {
+      Reading::moved();  // a function may take long for each
+      made.push_back(row->make());
+    }
     Record out;
     for (size_t i = 0; i < how_->records.size(); ++i) out.push_back(stack(made, i));
     return out;

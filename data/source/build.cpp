@@ -1,6 +1,7 @@
 // The stages of a description.
 #include <utility>
 
+#include "data/reading.hpp"
 #include "data/source/fields.hpp"
 #include "data/source/readers.hpp"
 #include "data/source/seen.hpp"
@@ -10,6 +11,35 @@
 
 namespace troupe {
 namespace {
+
+// A reader's stage whose records are reported to the Reading of the thread. All stages behind it
+// read through it, so each loop over records can be seen and stopped from outside.
+class WatchedStage final : public SourceStage {
+ public:
+  explicit WatchedStage(Stage reader) : reader_(std::move(reader)) {}
+  const Fields& fields() const override { return reader_->fields(); }
+  std::unique_ptr<RecordStream> open(int64_t epoch) const override {
+    return std::make_unique<Stream>(reader_->open(epoch));
+  }
+  bool same_count() const override { return reader_->same_count(); }
+  int64_t size() const override { return reader_->size(); }
+  Batching batching() const override { return reader_->batching(); }
+
+ private:
+  class Stream final : public RecordStream {
+   public:
+    explicit Stream(std::unique_ptr<RecordStream> from) : from_(std::move(from)) {}
+    Lazy next() override {
+      Reading::moved();
+      return from_->next();
+    }
+
+   private:
+    const std::unique_ptr<RecordStream> from_;
+  };
+
+  const Stage reader_;
+};
 
 class Builder {
  public:
@@ -58,7 +88,7 @@ Stage Builder::read(const SourceSpec& spec) {
     if (reader.name == spec.name) {
       readers_.push_back(reader.make(spec.args, local_files()));
       want_distinct(readers_.back()->fields(), spec.name);
-      return readers_.back();
+      return std::make_shared<WatchedStage>(readers_.back());
     }
     known += (known.empty() ? "" : ", ") + std::string(reader.name);
   }

@@ -115,7 +115,7 @@ std::optional<int64_t> SourceCursor::known_count() const {
   return std::nullopt;  // the rows of the last group decide
 }
 
-// Passes over the records of an epoch.
+// Reads the records of an epoch, and makes none.
 int64_t SourceCursor::counted(int64_t epoch) const {
   StepGroups groups(*stage_, epoch, replicas_);
   int64_t out = 0;
@@ -136,7 +136,7 @@ int64_t SourceCursor::steps_per_epoch() {
 }
 
 int64_t SourceCursor::start_of(int64_t epoch) {
-  if (stage_->same_count()) return steps_per_epoch() * epoch;
+  if (stage_->same_count()) return epoch == 0 ? 0 : steps_per_epoch() * epoch;
   while (static_cast<int64_t>(starts_.size()) <= epoch)
     starts_.push_back(starts_.back() + counted(static_cast<int64_t>(starts_.size()) - 1));
   return starts_[static_cast<size_t>(epoch)];
@@ -154,7 +154,7 @@ void SourceCursor::end_epoch() {
 void SourceCursor::find_epoch(int64_t step) {
   if (first_ <= step && step <= known_) return;
   if (stage_->same_count()) {
-    epoch_ = step / steps_per_epoch();
+    epoch_ = count_ && *count_ > 0 ? step / *count_ : 0;  // go_to() counts the first epoch
   } else {
     epoch_ = 0;
     while ((epochs_ < 0 || epoch_ < epochs_) && start_of(epoch_ + 1) <= step) ++epoch_;
@@ -162,9 +162,10 @@ void SourceCursor::find_epoch(int64_t step) {
   first_ = known_ = start_of(epoch_);
 }
 
-// Opens the epoch of a step, if it is not open, and passes over the steps before it.
+// Opens the epoch of a step, if it is not open, and skips the steps before it.
 void SourceCursor::go_to(int64_t step) {
-  const bool ahead = groups_ && step >= next_ && count_ && step < first_ + *count_;
+  const bool in_reach = count_ ? step < first_ + *count_ : stage_->same_count();
+  const bool ahead = groups_ && step >= next_ && in_reach;
   if (!ahead) {
     groups_.reset();
     find_epoch(step);
@@ -172,8 +173,12 @@ void SourceCursor::go_to(int64_t step) {
     next_ = first_;
     groups_ = std::make_unique<StepGroups>(*stage_, epoch_, replicas_);
   }
-  for (; next_ < step; known_ = std::max(known_, ++next_))
-    if (groups_->next().empty()) break;
+  for (; next_ < step; known_ = std::max(known_, ++next_)) {
+    if (!groups_->next().empty()) continue;
+    if (next_ == 0 || count_ || !stage_->same_count()) break;
+    count_ = next_;  // the step is in a later epoch than the first one
+    return go_to(step);
+  }
 }
 
 Lazy SourceCursor::at(int64_t step) {

@@ -44,8 +44,9 @@ class SourceCursor {
   // `epochs`: after which the data end; -1: none. Requires: 0 <= replica < replicas.
   SourceCursor(Stage stage, int64_t epochs, int64_t replica, int64_t replicas);
 
-  // The record of a step, or null past the end of the data. Costs a pass over the records before it
-  // in its epoch if it is not the next one. Throws: Error(bad_data), Error(io).
+  // The record of a step, or null past the end of the data. If it is not the next one, the records
+  // before it in its epoch are read, and where epochs differ in length those of all epochs before
+  // it. Throws: Error(bad_data), Error(io).
   Lazy at(int64_t step);
   // The number of steps in each epoch. Throws: Error(invalid_argument) if it may differ between
   // epochs.

@@ -1,4 +1,6 @@
 // The stages that call a function for each record: map, filter, expand.
+#include <new>
+
 #include "data/source/stages.hpp"
 #include "graph/base/fnv.hpp"
 
@@ -12,7 +14,8 @@ struct Function {
   SourceStep step;
   uint64_t seed;
 
-  // Calls one of the functions of `step` on a record.
+  // Calls one of the functions of `step` on a record. Throws: its Error; Error(out_of_memory);
+  // Error(bad_data) with the record's place for any other exception.
   template <class F>
   auto call(const F& function, const LazyRecord& record, uint64_t key) const {
     const std::string place = record.place();
@@ -28,6 +31,8 @@ struct Function {
     } catch (const Error& e) {
       if (e.code() != Errc::end_of_data) throw;
       throw Error(Errc::bad_data, e.what());  // only the source itself ends the data
+    } catch (const std::bad_alloc&) {
+      throw Error(Errc::out_of_memory, place, ": there is no memory for function ", name);
     } catch (const std::exception& e) {
       throw Error(Errc::bad_data, place, ": function ", name, " failed: ", e.what());
     } catch (...) {

@@ -71,7 +71,7 @@ std::unique_ptr<RecordStream> stream_of(F next) {
   return std::make_unique<StreamOf<F>>(std::move(next));
 }
 
-// The rows of a stream in memory of its own, as the next draw is any of them.
+// Records of a stream, of which the next one is drawn.
 struct Window {
   std::unique_ptr<RecordStream> from;
   Draws draws;

@@ -7,20 +7,14 @@
 namespace troupe {
 namespace {
 
-SourcePlan one_epoch(SourcePlan plan) {
-  if (plan.epochs < 0) plan.epochs = 1;
-  return plan;
-}
+constexpr std::chrono::milliseconds kMeanwhile{100};
 
 }  // namespace
 
-SourceSteps::SourceSteps(SourcePlan plan, std::shared_ptr<const Registry> ops)
-    : SourceSteps(std::make_shared<SharedStages>(one_epoch(std::move(plan)), functions_of(ops))) {}
+SourceSteps::SourceSteps(std::shared_ptr<SharedStages> stages)
+    : stage_(stages->get()), reader_(std::move(stages), 0, 1, /*in_line=*/false) {}
 
-SourceSteps::SourceSteps(const std::shared_ptr<SharedStages>& stages)
-    : fields_(stages->get()->fields()), reader_(stages, 0, 1, /*in_line=*/false) {}
-
-std::optional<Record> SourceSteps::next() {
+std::optional<Record> SourceSteps::next(const Meanwhile& meanwhile) {
   struct Answer {
     Errc code;
     std::string text;
@@ -30,7 +24,10 @@ std::optional<Record> SourceSteps::next() {
   reader_.read(step_, [answer](Errc code, const std::string& text, Record record) {
     answer->set_value({code, text, std::move(record)});
   });
-  Answer got = answer->get_future().get();
+  std::future<Answer> future = answer->get_future();
+  while (future.wait_for(kMeanwhile) != std::future_status::ready)
+    if (meanwhile) meanwhile(reader_.doing());
+  Answer got = future.get();
   if (got.code == Errc::end_of_data) return std::nullopt;
   if (got.code != Errc::ok) throw Error(got.code, got.text);
   ++step_;  // one that has failed is tried again, not passed over

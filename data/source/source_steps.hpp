@@ -2,8 +2,10 @@
 // Owner: its user. Thread: one at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "data/source/step_reader.hpp"
 #include "troupe/op.hpp"
@@ -18,17 +20,20 @@ inline FindFunction functions_of(std::shared_ptr<const Registry> ops) {
 
 class SourceSteps {
  public:
-  // Throws: as build_stages().
-  SourceSteps(SourcePlan plan, std::shared_ptr<const Registry> ops);
-  const Fields& fields() const { return fields_; }
-  // The records of the next step; nothing at the end of the epoch. Throws: Error(bad_data),
-  // Error(io).
-  std::optional<Record> next();
+  // Called every 100 ms while a step is waited for, with the work of the threads; its exception
+  // ends the wait.
+  using Meanwhile = std::function<void(const std::string& doing)>;
+
+  // `stages`: of an epoch or more, the first of which is read. Throws: as build_stages().
+  explicit SourceSteps(std::shared_ptr<SharedStages> stages);
+  const Fields& fields() const { return stage_->fields(); }
+  Batching batching() const { return stage_->batching(); }
+  // The records of the next step; nothing at the end of the epoch. A step that has failed is the
+  // next one again. Throws: Error(bad_data), Error(io).
+  std::optional<Record> next(const Meanwhile& meanwhile = {});
 
  private:
-  explicit SourceSteps(const std::shared_ptr<SharedStages>& stages);
-
-  const Fields fields_;
+  const Stage stage_;
   StepReader reader_;
   int64_t step_ = 0;
 };

@@ -73,7 +73,8 @@ Spec spec_from(const json& j, int depth) {
 }  // namespace
 
 int64_t batch_size(const SourceSpec& stages) {
-  if (stages.stage == "map") return batch_size(*stages.of[0]);  // a batch stays one
+  if ((stages.stage == "map" || stages.stage == "cache") && stages.of.size() == 1)
+    return batch_size(*stages.of[0]);
   const auto size = stages.args.find("size");
   if (stages.stage != "batch" || size == stages.args.end()) return 0;
   const auto* number = std::get_if<int64_t>(&size->second);

@@ -21,7 +21,7 @@ struct SourceSpec {
 };
 using Spec = std::shared_ptr<const SourceSpec>;
 
-// The records of a batch, if map() alone stands behind batch(); else 0.
+// The records of a batch, if batch() is the last stage but for map() and cache(); else 0.
 int64_t batch_size(const SourceSpec& stages);
 
 std::string spec_to_text(const SourceSpec& spec);

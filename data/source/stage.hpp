@@ -1,5 +1,5 @@
-// The parts of a source: a SourceStage is one stage with all stages before it, a RecordStream one
-// pass over its records, a LazyRecord a record that is not made yet. Passing over a record costs no
+// The parts of a source: a SourceStage is one stage with all stages before it, a RecordStream its
+// records of one data epoch, a LazyRecord a record that is not made yet. Skipping a record costs no
 // more than reading past it: files are decoded and functions called only by make().
 // Owner: of stages the sources and streams that use them; of a stream its one user.
 // Thread: stages and records any; a stream one at a time.
@@ -59,7 +59,7 @@ class SourceStage {
  public:
   virtual ~SourceStage() = default;
   virtual const Fields& fields() const = 0;
-  // A pass over all records of an epoch. Its records and their order depend on the epoch alone.
+  // All records of a data epoch. The records and their order depend on the epoch's number alone.
   virtual std::unique_ptr<RecordStream> open(int64_t epoch) const = 0;
   // True: every epoch has the same number of records.
   virtual bool same_count() const { return true; }

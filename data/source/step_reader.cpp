@@ -1,7 +1,7 @@
 // The threads that make the records of the next steps.
 #include "data/source/step_reader.hpp"
 
-#include <chrono>
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <map>
@@ -12,11 +12,15 @@
 #include <thread>
 #include <vector>
 
+#include "data/reading.hpp"
+#include "data/source/next_step.hpp"
+
 namespace troupe {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Reading::Clock;
 constexpr std::chrono::seconds kEndPatience{2};
+constexpr const char* kStopped = "the source is not read any more";
 
 struct Outcome {
   Errc code = Errc::ok;
@@ -47,13 +51,16 @@ struct LateCursor {
   int64_t replica, replicas;
   std::unique_ptr<SourceCursor> cursor = nullptr;
 
-  int64_t depth() const { return stages->plan().depth; }
   // Throws: as build_stages() and SourceCursor::at().
   Lazy at(int64_t step) {
     if (!cursor)
       cursor =
           std::make_unique<SourceCursor>(stages->get(), stages->plan().epochs, replica, replicas);
     return cursor->at(step);
+  }
+  void drop() {
+    cursor.reset();
+    stages.reset();
   }
 };
 
@@ -62,110 +69,147 @@ Outcome made(const Lazy& record, int64_t step) {
   return {Errc::ok, {}, record->make()};
 }
 
+// A step that a thread makes.
+struct Making {
+  int64_t aim = 0;  // the count of jumps when it was begun
+  std::string place = "its files";
+  Clock::time_point since = Clock::now();
+};
+
 }  // namespace
 
 struct StepReader::State {
-  explicit State(LateCursor c) : cursor(std::move(c)) {}
+  explicit State(LateCursor c) : depth(c.stages->plan().depth), cursor(std::move(c)) {}
 
   void run();
   void work(std::unique_lock<std::mutex>& lock);
-  void choose();
+  StepsAsked asked() const;
   void jump_to(int64_t step);
-  bool may_work() const {
-    if (reading) return false;
-    for (const auto& [step, reply] : waiting)
-      if (!making.count(step)) return true;
-    return next <= wanted + cursor.depth() && (!end || next < *end);
-  }
-  void deliver(std::unique_lock<std::mutex>& lock, int64_t step, Outcome outcome, bool keep);
+  std::optional<Outcome> known(int64_t step);
+  void given(int64_t step, const Outcome& outcome, bool in_order = true);
+  void deliver(std::unique_lock<std::mutex>& lock, int64_t step, Outcome outcome, bool in_order);
 
-  LateCursor cursor;  // used by the thread that has set `reading`, alone
+  const int64_t depth;
+  Reading reading;
+  LateCursor cursor;  // used by the thread that has set `cursor_used`, alone
 
   mutable std::mutex mutex;  // guards the rest
   std::condition_variable wake, all_ended;
-  bool stop = false, reading = false;
-  int threads = 0;
-  int64_t wanted = 0;          // the newest step that was read
-  int64_t next = 0;            // the step that is made next
-  int64_t jumps = 0;           // counted, so that a step from before a jump is dropped
-  std::optional<int64_t> end;  // the first step past the data, once it is known
-  std::map<int64_t, std::pair<std::string, Clock::time_point>>
-      making;  // by step: its place; since the last jump
-  std::map<int64_t, Outcome> ready;
-  std::multimap<int64_t, Reply> waiting;             // by step
+  bool cursor_used = false;
+  int64_t threads = 0;
+  StepsAsked steps = {};                  // without `missing`
+  int64_t jumps = 0;                      // counted, so that a step from before a jump is dropped
+  std::map<int64_t, Making> making;       // by step
+  std::map<int64_t, Outcome> ready;       // by step
+  std::multimap<int64_t, Reply> waiting;  // by step
   std::optional<std::pair<int64_t, Record>> newest;  // the one given last, for a step done again
 };
 
 void StepReader::State::run() {
+  const Reading::Scope scope(reading);
   std::unique_lock lock(mutex);
   for (;;) {
-    wake.wait(lock, [&] { return stop || may_work(); });
-    if (stop) break;
+    wake.wait(lock, [&] {
+      return reading.stopped() || (!cursor_used && next_step(asked()).has_value());
+    });
+    if (reading.stopped()) break;
     work(lock);
+  }
+  if (threads == 1) {  // the last one
+    lock.unlock();     // a cache may be large
+    cursor.drop();
+    lock.lock();
   }
   if (--threads == 0) all_ended.notify_all();
 }
 
-// Goes to the first step that is waited for, unless it is made already, or soon.
-void StepReader::State::choose() {
-  for (const auto& [step, reply] : waiting) {
-    if (making.count(step)) continue;
-    if (step < next || step > next + cursor.depth()) jump_to(step);
-    return;
-  }
+StepsAsked StepReader::State::asked() const {
+  StepsAsked out = steps;
+  out.depth = depth;
+  for (const auto& [step, reply] : waiting)
+    if (!making.count(step)) {
+      out.missing = step;
+      break;
+    }
+  return out;
 }
 
 void StepReader::State::jump_to(int64_t step) {
   ready.clear();
-  making.clear();
-  next = wanted = step;
+  steps.newest = step;
   ++jumps;
 }
 
 // Makes the next step. Requires: the lock, which is open meanwhile.
 void StepReader::State::work(std::unique_lock<std::mutex>& lock) {
-  choose();
-  const int64_t step = next++, aim = jumps;
-  reading = true;
-  making[step] = {"its files", Clock::now()};
+  const auto [step, jumps_there] = next_step(asked()).value();
+  if (jumps_there) jump_to(step);
+  steps.at = step + 1;
+  const int64_t aim = jumps;
+  cursor_used = true;
+  making[step] = Making{aim};
   lock.unlock();
   Lazy record;
+  std::string place;
   Outcome outcome = outcome_of([&] {
     record = cursor.at(step);
+    if (record) place = record->place();
     return Outcome{};
   });
-  std::string place;
-  if (record) outcome = outcome_of([&] { return place = record->place(), Outcome{}; });
   lock.lock();
-  reading = false;
+  cursor_used = false;
   wake.notify_one();
   if (outcome.code == Errc::ok) {
-    if (aim == jumps) making[step].first = std::move(place);
+    // After a jump another thread may make the step, too.
+    if (const auto it = making.find(step); it != making.end() && it->second.aim == aim)
+      it->second.place = std::move(place);
     lock.unlock();
     outcome = outcome_of([&] { return made(record, step); });
     record.reset();
     lock.lock();
   }
-  if (aim == jumps) making.erase(step);
-  if (outcome.code == Errc::end_of_data) end = end ? std::min(*end, step) : step;
-  deliver(lock, step, std::move(outcome), /*keep=*/aim == jumps);
+  if (const auto it = making.find(step); it != making.end() && it->second.aim == aim)
+    making.erase(it);
+  if (outcome.code == Errc::end_of_data) steps.end = steps.end ? std::min(*steps.end, step) : step;
+  deliver(lock, step, std::move(outcome), /*in_order=*/aim == jumps);
 }
 
-// Gives an outcome to the reads that wait for it, or keeps it for one to come.
+// Gives an outcome to the reads that wait for it, or keeps it for one to come. `in_order`: there
+// was no jump since the step was begun.
 void StepReader::State::deliver(std::unique_lock<std::mutex>& lock, int64_t step, Outcome outcome,
-                                bool keep) {
+                                bool in_order) {
   std::vector<Reply> replies;
-  const auto [begin, end_of] = waiting.equal_range(step);
-  for (auto it = begin; it != end_of; ++it) replies.push_back(std::move(it->second));
-  waiting.erase(begin, end_of);
+  const auto [begin, end] = waiting.equal_range(step);
+  for (auto it = begin; it != end; ++it) replies.push_back(std::move(it->second));
+  waiting.erase(begin, end);
   if (replies.empty()) {
-    if (keep) ready.emplace(step, std::move(outcome));
+    if (in_order) ready.emplace(step, std::move(outcome));
     return;
   }
-  if (outcome.code == Errc::ok) newest = {step, outcome.record};
+  given(step, outcome, in_order);
   lock.unlock();
   for (const Reply& reply : replies) reply(outcome.code, outcome.text, outcome.record);
   lock.lock();
+}
+
+// The outcome of a step that need not be made.
+std::optional<Outcome> StepReader::State::known(int64_t step) {
+  if (newest && newest->first == step) return Outcome{Errc::ok, {}, newest->second};
+  if (steps.end && step >= *steps.end) return made(nullptr, step);
+  const auto it = ready.find(step);
+  if (it == ready.end()) return std::nullopt;
+  Outcome out = std::move(it->second);
+  ready.erase(it);
+  given(step, out);
+  return out;
+}
+
+// Steps far behind one that is given are dropped: no read has come for them.
+void StepReader::State::given(int64_t step, const Outcome& outcome, bool in_order) {
+  if (outcome.code == Errc::ok) newest = {step, outcome.record};
+  if (!in_order) return;
+  ready.erase(ready.begin(), ready.lower_bound(step - depth));
+  steps.newest = std::max(steps.newest, step);
 }
 
 StepReader::StepReader(std::shared_ptr<SharedStages> stages, int64_t replica, int64_t replicas,
@@ -177,51 +221,54 @@ StepReader::StepReader(std::shared_ptr<SharedStages> stages, int64_t replica, in
       std::thread([state = state_] { state->run(); }).detach();
       ++state_->threads;
     } catch (const std::system_error& e) {
-      end();
+      stop();
       throw Error(Errc::out_of_memory, "the system denies thread ", i + 1, " of ", threads,
                   " for a source: ", e.what(), "; ask for fewer with prefetch()");
     }
 }
 
-StepReader::~StepReader() { end(); }
+StepReader::~StepReader() {
+  stop();
+  std::unique_lock lock(state_->mutex);
+  state_->all_ended.wait_for(lock, kEndPatience, [&] { return state_->threads == 0; });
+}
 
-void StepReader::end() {
+void StepReader::stop() {
+  State& s = *state_;
   std::multimap<int64_t, Reply> left;
   {
-    std::unique_lock lock(state_->mutex);
-    state_->stop = true;
-    left = std::exchange(state_->waiting, {});
-    state_->wake.notify_all();
-    state_->all_ended.wait_for(lock, kEndPatience, [&] { return state_->threads == 0; });
+    std::lock_guard lock(s.mutex);
+    s.reading.stop();
+    left.swap(s.waiting);
+    s.ready.clear();
+    s.newest.reset();
+    if (s.threads == 0) s.cursor.drop();
+    s.wake.notify_all();
   }
-  for (const auto& [step, reply] : left)
-    reply(Errc::cancelled, "the source is not read any more", {});
+  for (const auto& [step, reply] : left) reply(Errc::cancelled, kStopped, {});
+}
+
+bool StepReader::ended() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->reading.stopped() && state_->threads == 0;
 }
 
 void StepReader::read(int64_t step, Reply reply) {
   State& s = *state_;
   std::unique_lock lock(s.mutex);
-  std::optional<Outcome> now;
-  if (s.newest && s.newest->first == step) {
-    now = Outcome{Errc::ok, {}, s.newest->second};
-  } else if (s.end && step >= *s.end) {
-    now = made(nullptr, step);
-  } else if (s.threads == 0) {
+  std::optional<Outcome> now = s.known(step);
+  if (s.reading.stopped()) {
+    now = Outcome{Errc::cancelled, kStopped, {}};
+  } else if (!now && s.threads == 0) {
     now = outcome_of([&] { return made(s.cursor.at(step), step); });
-    if (now->code == Errc::ok) s.newest = {step, now->record};
-  } else {
-    if (const auto it = s.ready.find(step); it != s.ready.end()) {
-      now = std::move(it->second);
-      s.ready.erase(s.ready.begin(), std::next(it));
-      if (now->code == Errc::ok) s.newest = {step, now->record};
-      s.wanted = step;
-    } else {
-      if (s.waiting.empty() && !s.making.count(step) && s.next != step) s.jump_to(step);
-      s.wanted = std::max(s.wanted, step);
-      s.waiting.emplace(step, std::move(reply));
-    }
-    s.wake.notify_all();
+    s.given(step, *now);
   }
+  if (!now) {
+    if (s.waiting.empty()) s.reading.touch();
+    s.steps.newest = std::max(s.steps.newest, step);
+    s.waiting.emplace(step, std::move(reply));
+  }
+  s.wake.notify_all();
   lock.unlock();
   if (now) reply(now->code, now->text, std::move(now->record));
 }
@@ -231,13 +278,16 @@ bool StepReader::waits() const {
   return !state_->waiting.empty();
 }
 
+Clock::time_point StepReader::moved() const { return state_->reading.last(); }
+
 std::string StepReader::doing() const {
   std::lock_guard lock(state_->mutex);
   std::string out;
-  for (const auto& [step, what] : state_->making)
+  for (const auto& [step, making] : state_->making)
     out += detail::concat(
-        out.empty() ? "makes step " : ", step ", step, ", of ", what.first, ", since ",
-        std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - what.second).count(), " s");
+        out.empty() ? "makes step " : ", step ", step, ", of ", making.place, ", since ",
+        std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - making.since).count(),
+        " s");
   return out.empty() ? "is idle" : out;
 }
 

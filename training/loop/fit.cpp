@@ -81,18 +81,54 @@ NextBatch batches_of(const Evaluation& e, const Dataset& data) {
   };
 }
 
-NextBatch batches_of(const Session& session, const Evaluation& e, const Source& source) {
-  auto steps =
-      std::make_shared<SourceSteps>(plan_source(source.spec()), session.state().process->ops());
+constexpr std::chrono::seconds kStillReading{5};  // until the log says so
+
+// Throws: Error(cancelled) once the session is closed or the run cancelled. Says in the log that a
+// step takes long.
+SourceSteps::Meanwhile while_reading(const Session& session, const RunOptions& run) {
+  return [&session, cancel = run.cancel, begin = std::chrono::steady_clock::now(),
+          said = false](const std::string& doing) mutable {
+    const Gate::Visit open = session.state().open();
+    if (cancel && cancel->cancelled())
+      throw Error(Errc::cancelled, "the evaluation was cancelled while it waited for its source");
+    if (std::chrono::steady_clock::now() - begin < kStillReading || std::exchange(said, true))
+      return;
+    session.state().process->log()->warn("an evaluation waits for its source: doing={}", doing);
+  };
+}
+
+// The plan of a source that is evaluated.
+SourcePlan one_epoch(const Source& source) {
+  SourcePlan plan = plan_source(source.spec());
+  if (plan.epochs >= 0)
+    throw refuse("evaluate", "the source ends with repeat(", plan.epochs,
+                 "); leave it out, as each record is evaluated once");
+  plan.epochs = 1;
+  return plan;
+}
+
+std::shared_ptr<SharedStages> stages_of(const Session& session, const Source& source) {
+  return std::make_shared<SharedStages>(one_epoch(source),
+                                        functions_of(session.state().process->ops()));
+}
+
+NextBatch batches_of(const Session& session, const Evaluation& e,
+                     const std::shared_ptr<SharedStages>& stages, const RunOptions& run) {
+  auto steps = std::make_shared<SourceSteps>(stages);
   const Fields& fields = steps->fields();
+  if (steps->batching() == Batching::none)
+    throw refuse("evaluate",
+                 "the source does not end with batches; end it with batch() or bucket(), with "
+                 "map() at most behind that");
   if (e.feeds.size() != fields.size())
     throw refuse("evaluate", "Evaluation::feeds are ", e.feeds.size(),
                  " outputs, and the source has ", fields.size(),
                  " fields; give one for each, as SourceBatch::outputs() does");
   size_t labels = find_field(fields, "label");
   if (labels == fields.size()) labels = 1;
-  return [steps, fields, labels, begin = int64_t{0}]() mutable -> std::optional<Fed> {
-    std::optional<Record> record = steps->next();
+  return [steps, fields, labels, &session, run,
+          begin = int64_t{0}]() mutable -> std::optional<Fed> {
+    std::optional<Record> record = steps->next(while_reading(session, run));
     if (!record) return std::nullopt;
     Fed out{std::move(*record), {}};
     out.batch.features = out.feeds[0];
@@ -139,7 +175,9 @@ const Metric* watched(const FitOptions& o) {
     return nullptr;
   }
   check(o.evaluation);
-  if (!o.validation_source) {
+  if (o.validation_source) {
+    one_epoch(*o.validation_source);
+  } else {
     check_feeds(o.evaluation);
     check("fit", o.validation);
   }
@@ -212,6 +250,7 @@ class Fit {
   std::vector<std::unique_ptr<Prefetch>> ahead_;  // of towers that fit() feeds from the data
   int64_t records_ = 0, per_epoch_ = 0;           // records of a replica in a step; 0: not known
   std::optional<Callable> evaluation_;            // set at the first pause
+  std::shared_ptr<SharedStages> held_out_;        // of validation_source, from the first pause on
   FitHistory history_;
   int64_t last_step_ = -1;      // the last step that was reported; -1: none
   std::vector<double> losses_;  // by step; NaN for steps of an earlier program
@@ -302,7 +341,16 @@ void Fit::count_steps(const Source& data) {
                    " has feeds; towers of a source read it themselves, by read_source()");
   const SourcePlan plan = plan_source(data.spec());
   check_readers(data.to_text());
-  records_ = batch_size(*plan.stages);
+  const int64_t size = batch_size(*plan.stages);
+  const bool told = o_.batch_size != FitOptions().batch_size;
+  records_ = size == 0 && told ? o_.batch_size : size;
+  if (size > 0 && told && o_.batch_size != size)
+    throw refuse("fit", "FitOptions::batch_size is ", o_.batch_size,
+                 ", and the source has batches of ", size, "; leave it out");
+  if (!o_.shuffle)
+    throw refuse("fit",
+                 "FitOptions::shuffle is of a data set; a source is in order without "
+                 "shuffle()");
   if (plan.epochs >= 0)
     throw refuse("fit", "the source ends with repeat(", plan.epochs,
                  "); leave it out, as FitOptions::epochs says how often the data come");
@@ -363,9 +411,9 @@ bool Fit::epoch_ended(const TrainPause& pause) {
     RunOptions run;
     run.timeout = o_.train.patience;
     run.seed = pause.step << 32;  // the same scores if the epoch is repeated
-    const NextBatch next = o_.validation_source
-                               ? batches_of(session_, o_.evaluation, *o_.validation_source)
-                               : batches_of(o_.evaluation, o_.validation);
+    if (o_.validation_source && !held_out_) held_out_ = stages_of(session_, *o_.validation_source);
+    const NextBatch next = held_out_ ? batches_of(session_, o_.evaluation, held_out_, run)
+                                     : batches_of(o_.evaluation, o_.validation);
     epoch.scores = measure(*evaluation_, o_.evaluation, next, run);
   }
   if ((o_.keep_best || o_.return_best) && history_.improves(history_.watched(epoch)))
@@ -409,7 +457,7 @@ Scores evaluate(Session& session, const Evaluation& evaluation, const Dataset& d
 Scores evaluate(Session& session, const Evaluation& evaluation, const Source& data,
                 const RunOptions& run) {
   check(evaluation);
-  const NextBatch next = batches_of(session, evaluation, data);
+  const NextBatch next = batches_of(session, evaluation, stages_of(session, data), run);
   return measure(session.prepare(evaluation.fetches, evaluation.feeds), evaluation, next, run);
 }
 
