@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace troupe {
 
 // The part of a source that a kernel asks for.
 struct InputRequest {
-  std::string source;  // its text; a second line is what the program saw of its files
+  // Its text, which may be long; a second line is what the program saw of its files.
+  std::shared_ptr<const std::string> source;
   int64_t replica = 0, replicas = 1;
   int64_t step = 0;
 };

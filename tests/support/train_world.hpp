@@ -119,6 +119,10 @@ struct TrainWorld {
     asked_at.reset();
     take(loop.epoch_found(is_new, now));
   }
+  void source_found(Millis since) {
+    asks_source = false;
+    take(loop.source_found(since, now));
+  }
   void wait(Millis time) {
     now += time;
     take(loop.tick(now));
@@ -171,6 +175,10 @@ struct TrainWorld {
         REQUIRE(plan.follows);
         REQUIRE(!asked_at);
         break;
+      case TrainAction::ask_source:
+        REQUIRE(plan.reads);
+        REQUIRE(!asks_source);
+        break;
       case TrainAction::finish:
         REQUIRE(idle);
         for (const auto& [replica, step] : next) REQUIRE(step == loop.done_steps());
@@ -184,6 +192,7 @@ struct TrainWorld {
     if (a.kind == TrainAction::start) running[a.replica] = a.step;
     if (a.kind == TrainAction::cancel) ++cancels;
     if (a.kind == TrainAction::ask_epoch) asked_at = loop.recoveries();
+    if (a.kind == TrainAction::ask_source) asks_source = true;
     if (a.kind == TrainAction::checkpoint) captured.reset();
     if (a.kind == TrainAction::restore) lost = false;  // a loss from now on is another one
     if (a.kind == TrainAction::checkpoint || a.kind == TrainAction::pause ||
@@ -198,8 +207,9 @@ struct TrainWorld {
   std::optional<Steps> captured;          // by the newest checkpoint
   std::optional<TrainAction::Kind> open;  // the checkpoint, pause or restore without an answer
   std::optional<int64_t> asked_at;        // recoveries when the epoch was asked for
-  bool lost = false;                      // shards, that no restore has answered
-  int cancels = 0;                        // since the last restore
+  bool asks_source = false;
+  bool lost = false;  // shards, that no restore has answered
+  int cancels = 0;    // since the last restore
   TrainActions actions;
 };
 

@@ -13,6 +13,7 @@
 #include "training/group/once_a_step.hpp"
 #include "training/group/pushed_parameters.hpp"
 #include "training/group/training_warnings.hpp"
+#include "training/input/input_service.hpp"
 #include "training/rules/optimizer.hpp"
 #include "graph/parameter_nodes.hpp"
 
@@ -369,6 +370,26 @@ void ParameterGroup::ask_epoch(std::function<void(bool is_new)> done) {
       *is_new = found;
       answer(Errc::ok, {});
     });
+  });
+}
+
+constexpr std::chrono::seconds kMovedTimeout{5};
+
+void ParameterGroup::ask_moved(std::function<void(int64_t ms)> done) {
+  auto least = std::make_shared<std::atomic<int64_t>>(-1);
+  post([this, least, answer = calls_.add([least, done = std::move(done)](Errc, const std::string&) {
+    done(*least);
+  })] {
+    std::vector<std::string> tasks = {master_.process().task()};
+    for (const auto& [task, agent] : master_.members().agents()) tasks.push_back(task);
+    const Done ended = when_all(tasks.size(), answer);
+    for (const std::string& task : tasks)
+      shards_.ask_service<InputService, SourceMoved>(
+          task, "input", kMovedTimeout, AskMoved{master_.session()},
+          [least, ended](Errc code, const std::string& text, const SourceMoved& m) {
+            if (m.ms >= 0) *least = *least < 0 ? m.ms : std::min<int64_t>(*least, m.ms);
+            ended(code, text);
+          });
   });
 }
 

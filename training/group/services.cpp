@@ -243,6 +243,7 @@ class Services final : public ProcessServices {
 void TrainingServices::add_messages(caf::actor_system_config& config, MessageKinds& kinds) const {
   add_parameter_messages(kinds);
   add_parameter_messages(config);
+  add_input_messages(config);
 }
 
 std::unique_ptr<ProcessServices> TrainingServices::make_services(Process& process) const {

@@ -31,23 +31,38 @@ std::string source_name(const SourceSpec& spec) {
   return name;
 }
 
-void WaitingReads::add(const std::shared_ptr<const StepReader>& reader, std::string name) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [](const Entry& entry) { return entry.reader.expired(); });
-  entries_.push_back({reader, std::move(name)});
+void add_input_messages(caf::actor_system_config& config) {
+  config.add_message_type<AskMoved>("AskMoved").add_message_type<SourceMoved>("SourceMoved");
 }
 
-std::string WaitingReads::text() const {
-  std::vector<std::pair<std::shared_ptr<const StepReader>, std::string>> readers;
-  {
-    std::lock_guard lock(mutex_);
-    for (const Entry& entry : entries_)
-      if (auto reader = entry.reader.lock()) readers.emplace_back(std::move(reader), entry.name);
-  }
+void Readers::add(uint64_t session, std::shared_ptr<StepReader> reader, std::string name) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [](const Entry& entry) { return entry.reader->ended(); });
+  entries_.push_back({session, std::move(reader), std::move(name)});
+}
+
+std::vector<Readers::Entry> Readers::entries() const {
+  std::lock_guard lock(mutex_);
+  return entries_;
+}
+
+std::string Readers::waiting() const {
   std::string out;
-  for (const auto& [reader, name] : readers)
+  for (const auto& [session, reader, name] : entries())
     if (reader->waits())
       out += detail::concat(out.empty() ? "" : "; ", "the source ", name, " ", reader->doing());
+  return out;
+}
+
+SourceMoved Readers::moved(uint64_t session) const {
+  SourceMoved out;
+  const auto now = std::chrono::steady_clock::now();
+  for (const Entry& entry : entries()) {
+    if (entry.session != session || !entry.reader->waits()) continue;
+    const auto since =
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - entry.reader->moved()).count();
+    out.ms = out.ms < 0 ? std::max<int64_t>(since, 0) : std::clamp<int64_t>(since, 0, out.ms);
+  }
   return out;
 }
 
@@ -55,15 +70,22 @@ namespace {
 
 // One source for one replica of a session.
 struct SourceState {
+  ~SourceState() {
+    if (reader) reader->stop();  // Readers waits for its threads: this is a lane
+  }
   const char* name = "source actor";
   std::shared_ptr<StepReader> reader;
 };
 
+// The text may be long, so keys hold it by reference, and differ in their numbers first.
 struct SourceKey {
   uint64_t session;
-  std::string source;
   int64_t replica, replicas;
-  auto operator<=>(const SourceKey&) const = default;
+  std::shared_ptr<const std::string> source;
+  bool operator<(const SourceKey& other) const {
+    return std::tie(session, replica, replicas, *source) <
+           std::tie(other.session, other.replica, other.replicas, *other.source);
+  }
 };
 
 SourceActor::behavior_type run_source(SourceActor::stateful_pointer<SourceState> self,
@@ -88,17 +110,17 @@ struct InputState {
 std::shared_ptr<SharedStages> stages_of(InputState& state, const SourceKey& key,
                                         const std::shared_ptr<const Registry>& ops) {
   std::erase_if(state.stages, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<SharedStages>& known = state.stages[{key.session, key.source}];
+  std::weak_ptr<SharedStages>& known = state.stages[{key.session, *key.source}];
   std::shared_ptr<SharedStages> stages = known.lock();
   if (!stages)
     known = stages =
-        std::make_shared<SharedStages>(plan_source(spec_from_text(key.source)), functions_of(ops));
+        std::make_shared<SharedStages>(plan_source(spec_from_text(*key.source)), functions_of(ops));
   return stages;
 }
 
 // The actors of sources are linked to `input`, so they end with it, however it ends.
 InputService::behavior_type run_input(InputService::stateful_pointer<InputState> self,
-                                      Process* process, std::shared_ptr<WaitingReads> waiting) {
+                                      Process* process, std::shared_ptr<Readers> readers) {
   self->set_exception_handler(to_error);
   self->set_exit_handler([self, process](const caf::exit_msg& m) {
     const auto ended =
@@ -110,74 +132,79 @@ InputService::behavior_type run_input(InputService::stateful_pointer<InputState>
     }
     if (m.reason != caf::exit_reason::user_shutdown)
       process->log()->warn("a source died and is made anew: source={} replica={} reason={}",
-                           source_name(*spec_from_text(ended->first.source)), ended->first.replica,
+                           source_name(*spec_from_text(*ended->first.source)), ended->first.replica,
                            from_caf(m.reason).second);
     self->state.sources.erase(ended);
   });
-  return {[self, process, waiting](const ReadStep& m) {
+  return {[self, process, readers](const ReadStep& m) {
             const InputRequest& r = m.request;
-            const SourceKey key{m.session, r.source, r.replica, r.replicas};
-            SourceActor& source = self->state.sources[key];
-            if (!source) try {
+            SourceKey key{m.session, r.replica, r.replicas, r.source};
+            auto known = self->state.sources.find(key);
+            if (known == self->state.sources.end()) try {
+                key.source = std::make_shared<const std::string>(*r.source);  // not of this step
                 auto reader =
                     std::make_shared<StepReader>(stages_of(self->state, key, process->ops()),
                                                  r.replica, r.replicas, process->simulated());
-                waiting->add(reader, source_name(*spec_from_text(key.source)));
-                source = self->spawn<caf::linked>(run_source, std::move(reader));
+                readers->add(key.session, reader, source_name(*spec_from_text(*key.source)));
+                const SourceActor source = self->spawn<caf::linked>(run_source, std::move(reader));
                 process->track(source);
+                known = self->state.sources.emplace(std::move(key), source).first;
               } catch (const std::exception& e) {
-                self->state.sources.erase(key);
                 const auto [code, text] = from_caf(error_of(e));
                 m.reply->give(code, text, {});
                 return;
               }
-            self->send(source, m);
+            self->send(known->second, m);
           },
           [self](const ForgetSources& m) {
             for (const auto& [key, source] : self->state.sources)
               if (key.session == m.session)
                 self->send_exit(source, caf::exit_reason::user_shutdown);
-          }};
+          },
+          [readers](const AskMoved& m) { return readers->moved(m.session); }};
 }
 
 }  // namespace
 
 void SessionInput::read(const InputRequest& request, Reply reply) {
-  if (ended_) return reply(Errc::cancelled, "the session has ended", {});
   inputs_.read({session_, request, std::make_shared<InputReply>(std::move(reply))});
 }
 
-Inputs::Inputs(Process& process) : process_(process), waiting_(std::make_shared<WaitingReads>()) {}
+Inputs::Inputs(Process& process) : process_(process), readers_(std::make_shared<Readers>()) {}
 
 InputPort* Inputs::port(uint64_t session) {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<SessionInput>& port = ports_[session];
-  if (!port) port = std::make_unique<SessionInput>(*this, session);
-  return port.get();
+  Port& port = ports_[session];
+  if (!port.input) port.input = std::make_unique<SessionInput>(*this, session);
+  return port.input.get();
 }
 
-// The actor, which lives; none after stop().
-InputService Inputs::service() {
-  std::lock_guard lock(mutex_);
-  const bool lives = service_ && !caf::actor_cast<caf::monitorable_actor*>(service_)->getf(
-                                     caf::abstract_actor::is_terminated_flag);
-  if (!stopped_ && !lives) {
-    service_ = process_.system().spawn(run_input, &process_, waiting_);
-    process_.track(service_);
-  }
-  return stopped_ ? InputService() : service_;
-}
-
+// Sends under the lock, so that no request comes behind the message that forgets its session.
 void Inputs::read(ReadStep step) {
-  if (const InputService to = service())
-    caf::anon_send(to, std::move(step));
-  else
-    step.reply->give(Errc::cancelled, "the process is ending", {});
+  const std::shared_ptr<InputReply> reply = step.reply;
+  const char* refused = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    const bool lives = service_ && !caf::actor_cast<caf::monitorable_actor*>(service_)->getf(
+                                       caf::abstract_actor::is_terminated_flag);
+    if (stopped_) {
+      refused = "the process is ending";
+    } else if (ports_[step.session].ended) {
+      refused = "the session has ended";
+    } else {
+      if (!lives) {
+        service_ = process_.system().spawn(run_input, &process_, readers_);
+        process_.track(service_);
+      }
+      caf::anon_send(service_, std::move(step));
+    }
+  }
+  if (refused) reply->give(Errc::cancelled, refused, {});
 }
 
 void Inputs::forget(uint64_t session) {
   std::lock_guard lock(mutex_);
-  if (const auto port = ports_.find(session); port != ports_.end()) port->second->end();
+  if (const auto port = ports_.find(session); port != ports_.end()) port->second.ended = true;
   if (service_) caf::anon_send(service_, ForgetSources{session});
 }
 

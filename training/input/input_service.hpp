@@ -1,10 +1,10 @@
 // The sources of a process. The actor `input` owns one actor for each source, session and replica,
-// makes it at the first request, and makes it again at the next one after it has ended.
+// makes it at the first request, and makes it again at the next one after it has ended. A session
+// asks the actors `input` of all processes if its sources are still being read.
 //
 // Owner: the services of the process. Thread: any.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -43,22 +43,46 @@ struct ForgetSources {
   uint64_t session = 0;
 };
 
-using SourceActor = caf::typed_actor<caf::reacts_to<ReadStep>>;
-using InputService = caf::typed_actor<caf::reacts_to<ReadStep>, caf::reacts_to<ForgetSources>>;
+// any -> input: how long ago has a source that a read of the session waits for moved? Answered by
+// SourceMoved.
+struct AskMoved {
+  uint64_t session = 0;
+};
+struct SourceMoved {
+  int64_t ms = -1;  // since then, of the source that moved last; -1: no read waits
+};
+template <class I>
+auto inspect(I& f, AskMoved& x) {
+  return f(x.session);
+}
+template <class I>
+auto inspect(I& f, SourceMoved& x) {
+  return f(x.ms);
+}
+void add_input_messages(caf::actor_system_config& config);
 
-// The reads that wait, for the report of a stalled step.
-class WaitingReads {
+using SourceActor = caf::typed_actor<caf::reacts_to<ReadStep>>;
+using InputService = caf::typed_actor<caf::reacts_to<ReadStep>, caf::reacts_to<ForgetSources>,
+                                      caf::replies_to<AskMoved>::with<SourceMoved>>;
+
+// The readers of a process. A reader whose actor has ended stays until its threads have, so that no
+// lane waits for them.
+class Readers {
  public:
-  void add(const std::shared_ptr<const StepReader>& reader, std::string name);
-  std::string text() const;
+  void add(uint64_t session, std::shared_ptr<StepReader> reader, std::string name);
+  std::string waiting() const;  // the reads that wait, for the report of a stalled step
+  SourceMoved moved(uint64_t session) const;
 
  private:
   struct Entry {
-    std::weak_ptr<const StepReader> reader;
+    uint64_t session;
+    std::shared_ptr<StepReader> reader;
     std::string name;
   };
+  std::vector<Entry> entries() const;
+
   mutable std::mutex mutex_;  // guards the rest
-  mutable std::vector<Entry> entries_;
+  std::vector<Entry> entries_;
 };
 
 class Inputs;
@@ -68,12 +92,10 @@ class SessionInput final : public InputPort {
  public:
   SessionInput(Inputs& inputs, uint64_t session) : inputs_(inputs), session_(session) {}
   void read(const InputRequest& request, Reply reply) override;
-  void end() { ended_ = true; }  // later reads, of steps that are ending, are cancelled
 
  private:
   Inputs& inputs_;
   const uint64_t session_;
-  std::atomic<bool> ended_{false};
 };
 
 // The sources of a process as its services see them.
@@ -85,19 +107,23 @@ class Inputs {
   void forget(uint64_t session);
   void stop();
   caf::actor actor() const;
-  std::string waiting_for() const { return waiting_->text(); }
-  // Sends a request to the actor `input`, which is made anew if it has ended.
+  std::string waiting_for() const { return readers_->waiting(); }
+  // Sends a request to the actor `input`, which is made anew if it has ended. Reads of a session
+  // that has ended, of steps that are ending, are cancelled.
   void read(ReadStep step);
 
  private:
-  InputService service();
+  struct Port {
+    std::unique_ptr<SessionInput> input;
+    bool ended = false;
+  };
 
   Process& process_;
-  const std::shared_ptr<WaitingReads> waiting_;
+  const std::shared_ptr<Readers> readers_;
   mutable std::mutex mutex_;  // guards the rest
   InputService service_;
   bool stopped_ = false;
-  std::map<uint64_t, std::unique_ptr<SessionInput>> ports_;
+  std::map<uint64_t, Port> ports_;
 };
 
 // Names the first files of a source for messages.

@@ -92,6 +92,9 @@ void TrainDriver::carry_out(const TrainActions& actions) {
       case TrainAction::ask_epoch:
         ask_epoch();
         break;
+      case TrainAction::ask_source:
+        ask_source();
+        break;
       case TrainAction::finish:
         program_.ended(Errc::ok, {});
         break;
@@ -191,6 +194,12 @@ void TrainDriver::begin_epoch() {
 void TrainDriver::ask_epoch() {
   group_.ask_epoch([post = post_, this](bool is_new) {
     post([this, is_new] { return loop_->epoch_found(is_new, program_.now()); });
+  });
+}
+
+void TrainDriver::ask_source() {
+  group_.ask_moved([post = post_, this](int64_t ms) {
+    post([this, ms] { return loop_->source_found(TrainLoop::Millis(ms), program_.now()); });
   });
 }
 

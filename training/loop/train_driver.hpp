@@ -73,6 +73,7 @@ class TrainDriver {
   void restore();
   void begin_epoch();
   void ask_epoch();
+  void ask_source();
   std::optional<Manifest> find_checkpoint();
   std::map<int64_t, int64_t> all_at(int64_t step) const;
 

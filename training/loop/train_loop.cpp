@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace troupe {
+namespace {
+
+constexpr Errc kAgain = Errc::timeout;  // the kind of a report: something is tried again
+
+}  // namespace
 
 bool TrainLoop::passes(Errc code) {
   return code == Errc::peer_lost || code == Errc::timeout || code == Errc::cancelled ||
@@ -103,6 +108,7 @@ TrainActions TrainLoop::step_done(int64_t replica, int64_t step, double loss, Mi
   // It counts, too, while others are being ended: the shards may turn out to be as they were.
   s.next = step + 1;
   s.retry.succeeded();
+  s.failed.reset();
   s.loss = loss;
   if (phase_ == Phase::running) {
     last_progress_ = now;
@@ -117,28 +123,62 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
   TrainActions out;
   Replica& s = replicas_.at(replica);
   s.running = false;
-  if (step >= end_) {  // it was begun before the end of the data was known
-  } else if (phase_ == Phase::running) {
-    if (code == Errc::end_of_data && step > 0) {
+  // A step past the end was begun before the end of the data was known.
+  if (phase_ == Phase::running && step < end_) {
+    if (code == Errc::end_of_data && step > 0)
       data_ended(replica, step, out);
-    } else if (!passes(code)) {
-      give_up(code, detail::concat("step ", step, " of replica ", replica, ": ", text), out);
-    } else if (now - last_progress_ >= plan_.patience) {
-      give_up(code,
-              detail::concat("no progress for ", plan_.patience.count(), " ms; step ", step,
-                             " of replica ", replica, ": ", text),
-              out);
-    } else {
-      if (s.retry.failed(now))
-        out.push_back(
-            {TrainAction::tell, replica, step, code,
-             detail::concat("step ", step, " of replica ", replica,
-                            " failed and will be done again with the same data: ", text)});
-      if (code == Errc::stale && plan_.follows && !asked_at_) {
-        asked_at_ = recoveries();
-        out.push_back({TrainAction::ask_epoch});
-      }
-    }
+    else
+      try_again(replica, step, Error(code, text), now, out);
+  }
+  go_on(now, out);
+  return out;
+}
+
+// Unless the failure is of the program, or patience has ended. A file that could be read before, by
+// a source or an op, may be there again.
+void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis now,
+                          TrainActions& out) {
+  Replica& s = replicas_.at(replica);
+  const std::string which = detail::concat("step ", step, " of replica ", replica);
+  const bool away = e.code() == Errc::io && s.loss;
+  if (!passes(e.code()) && !away)
+    return give_up(e.code(), detail::concat(which, ": ", e.what()), out);
+  s.failed.emplace(e.code(), detail::concat(which, ": ", e.what()));
+  if (now - last_progress_ >= plan_.patience) lose_patience(*s.failed, out);
+  if (phase_ != Phase::running) return;
+  if (s.retry.failed(now))
+    out.push_back(
+        {TrainAction::tell, replica, step, away ? kAgain : e.code(),
+         detail::concat(which, " failed and will be done again with the same data: ", e.what())});
+  if (e.code() == Errc::stale && plan_.follows && !asked_.epoch) {
+    asked_.epoch = recoveries();
+    out.push_back({TrainAction::ask_epoch});
+  }
+}
+
+// Ends the training, unless a source moves.
+void TrainLoop::lose_patience(const Error& e, TrainActions& out) {
+  const std::string text =
+      detail::concat("no progress for ", plan_.patience.count(), " ms; ", e.what());
+  if (!plan_.reads) return give_up(e.code(), text, out);
+  if (asked_.source) return;
+  asked_.source.emplace(e.code(), text);
+  out.push_back({TrainAction::ask_source});
+}
+
+TrainActions TrainLoop::source_found(Millis since, Millis now) {
+  TrainActions out;
+  const auto asked = std::exchange(asked_.source, std::nullopt);
+  // Progress, or a loss, may have come meanwhile.
+  if (!asked || phase_ != Phase::running || now - last_progress_ < plan_.patience) return out;
+  if (since < Millis(0) || since >= plan_.patience) {
+    give_up(asked->code(), asked->what(), out);
+  } else {
+    last_progress_ = now;
+    out.push_back({TrainAction::tell, 0, done_steps(), kAgain,
+                   detail::concat("a source is read up to a step's records for more than ",
+                                  plan_.patience.count() / 1000,
+                                  " s, and the towers wait for it: ", asked->what())});
   }
   go_on(now, out);
   return out;
@@ -147,6 +187,10 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
 // Data are a function of their step, so they end there, too, when steps are done again.
 void TrainLoop::data_ended(int64_t replica, int64_t step, TrainActions& out) {
   input_end_.step = end_ = step;
+  if (plan_.steps != kNoEnd)
+    out.push_back({TrainAction::tell, replica, step, Errc::end_of_data,
+                   detail::concat("the data end before step ", step, " of ", plan_.steps,
+                                  ", and training ends there")});
   bool others_go_on = false;
   for (const auto& [number, s] : replicas_) others_go_on |= s.next > step;
   if (others_go_on)
@@ -169,7 +213,7 @@ void TrainLoop::cancel_beyond(TrainActions& out) {
 }
 
 TrainActions TrainLoop::epoch_found(bool is_new, Millis now) {
-  const auto asked = std::exchange(asked_at_, std::nullopt);
+  const auto asked = std::exchange(asked_.epoch, std::nullopt);
   if (!is_new || asked != recoveries()) return {};  // or the shards were restored meanwhile
   return shards_lost("the session that owns the parameters has begun a new epoch", now);
 }
@@ -243,7 +287,7 @@ TrainActions TrainLoop::are_back(Millis now) {
     return out;
   }
   retry_ = Backoff(now);
-  for (auto& [replica, s] : replicas_) s.retry = Backoff();
+  for (auto& [replica, s] : replicas_) s.retry = Backoff(), s.failed.reset();
   last_progress_ = now;
   phase_ = Phase::running;
   const std::optional<int64_t> back = recoveries_.end();
@@ -392,8 +436,10 @@ TrainActions TrainLoop::abandon(Errc code, const std::string& text, Millis now) 
 TrainActions TrainLoop::tick(Millis now) {
   TrainActions out;
   if (!ended() && phase_ == Phase::running && idle() && now - last_progress_ >= plan_.patience) {
-    give_up(Errc::peer_lost, detail::concat("no progress for ", plan_.patience.count(), " ms"),
-            out);
+    Error why(Errc::peer_lost, "no step is under way");
+    for (const auto& [replica, s] : replicas_)
+      if (s.failed) why = *s.failed;
+    lose_patience(why, out);
   }
   go_on(now, out);
   return out;

@@ -25,6 +25,9 @@
 // A step that fails because its data have ended ends the training there, as if the plan had no more
 // steps.
 //
+// Patience ends only after a question: a source that still reads towards a step, an archive up to
+// its middle, say, counts as progress.
+//
 // A session that trains the shards of another one is not told of a new epoch: a step that is
 // refused as stale may be the first sign. A step may also be refused because its process does not
 // know yet where the shards are, so the loop asks for the epoch before it goes back.
@@ -55,6 +58,7 @@ struct TrainAction {
     pause,       // let the program look at `step`; answer with pause_ended() or pause_failed()
     restore,     // restore the shards; answer with restored(), shards_kept() or restore_failed()
     ask_epoch,   // ask whether the shards' owner has begun a new epoch; answer with epoch_found()
+    ask_source,  // ask when a source that steps wait for moved last; answer with source_found()
     finish,      // all replicas are done
     fail,        // give up with `code` and `text`; all replicas are idle
     tell,        // report `text` to a person; `code` is its kind
@@ -76,6 +80,7 @@ class TrainLoop {
     int64_t pause_every = 0;       // 0: never
     bool checkpoints = false;
     bool follows = false;  // another session owns the shards
+    bool reads = false;    // a step may wait for a source
     Millis patience{120'000};
   };
   TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps);
@@ -95,6 +100,8 @@ class TrainLoop {
   TrainActions shards_kept(Millis now);  // they are as they were
   TrainActions restore_failed(Errc code, const std::string& text, Millis now);
   TrainActions epoch_found(bool is_new, Millis now);
+  // `since`: it has moved; -1: no step waits for a source.
+  TrainActions source_found(Millis since, Millis now);
   TrainActions checkpoint_captured(Millis now);
   TrainActions checkpoint_ended(Errc code, const std::string& text, Millis now);
   // Without `more`, training ends at this step.
@@ -115,12 +122,15 @@ class TrainLoop {
   struct Replica {
     int64_t next = 0;
     bool running = false;
-    Backoff retry;  // of this step
+    Backoff retry;                // of this step
+    std::optional<Error> failed;  // the newest failure of this step
     std::optional<double> loss;
   };
 
   void go_on(Millis now, TrainActions& out);
   void give_up(Errc code, const std::string& text, TrainActions& out);
+  void lose_patience(const Error& e, TrainActions& out);
+  void try_again(int64_t replica, int64_t step, const Error& e, Millis now, TrainActions& out);
   TrainActions are_back(Millis now);
   int64_t steps() const { return std::min(plan_.steps, input_end_.step); }
   void data_ended(int64_t replica, int64_t step, TrainActions& out);
@@ -141,9 +151,12 @@ class TrainLoop {
   int64_t last_pause_ = 0;  // the newest that has ended, or the step at which training began
   bool pause_open_ = false;
   Recoveries recoveries_;
-  std::optional<int64_t> asked_at_;  // recoveries() when the epoch was asked for
-  bool lost_again_ = false;          // shards were lost while others were being restored
-  Backoff retry_;                    // of the present checkpoint, pause or restore
+  struct Asked {
+    std::optional<int64_t> epoch;  // recoveries() when the epoch was asked for
+    std::optional<Error> source;   // the failure that ends the training if no source moves
+  } asked_;
+  bool lost_again_ = false;  // shards were lost while others were being restored
+  Backoff retry_;            // of the present checkpoint, pause or restore
   Millis last_progress_{0};
   struct Told {
     Millis at{0};         // the last report of a loss or a restore

@@ -101,16 +101,23 @@ std::string compute_of(const std::map<int64_t, PreparedTower>& towers) {
   return out.empty() ? "f32" : out;
 }
 
-// True if a tower reads a source that ends.
-bool ends(const std::map<int64_t, PreparedTower>& towers) {
+// How towers read sources.
+struct SourceUse {
+  bool reads = false, ends = false;  // one of them; one that ends
+};
+
+SourceUse sources_of(const std::map<int64_t, PreparedTower>& towers) {
+  SourceUse out;
   for (const auto& [replica, prepared] : towers) {
     const Tower& tower = *prepared.tower;
     const Graph& graph = *tower.loss.graph;
     for (const int32_t id : prune(graph, {tower.loss, tower.update}, tower.feeds))
-      if (const Node& node = graph.node(id); properties_of(node).input.ends)
-        if (properties_of(node).input.ends(node)) return true;
+      if (const Node& node = graph.node(id); properties_of(node).input.ends) {
+        out.reads = true;
+        out.ends |= properties_of(node).input.ends(node);
+      }
   }
-  return false;
+  return out;
 }
 
 // Called before anything is prepared. Throws: Error(invalid_argument) naming the option.
@@ -157,7 +164,7 @@ class Trainer final : public TrainProgram {
       });
     }
     if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
-    if (options.steps < 0 || (options.steps == 0 && !ends(towers_)))
+    if (options.steps < 0 || (options.steps == 0 && !sources_of(towers_).ends))
       throw Error(Errc::invalid_argument, "TrainOptions::steps is ", options.steps,
                   "; say how many steps each tower does; 0, until the data end, is for towers of a "
                   "source that ends with repeat()");
@@ -345,6 +352,7 @@ void Trainer::lead(const std::optional<Manifest>& manifest) {
   plan.checkpoint_every = options_.checkpoint_every;
   plan.pause_every = options_.pause_every;
   plan.patience = options_.patience;
+  plan.reads = sources_of(towers_).reads;
   driver_->begin(plan, manifest);
   while (!driver_->loop().ended()) {
     auto event = events_->next();

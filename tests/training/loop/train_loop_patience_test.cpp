@@ -1,4 +1,5 @@
 // TrainLoop when something fails: what is tried again, how often, and when training gives up.
+#include "tests/support/refusal.hpp"
 #include "tests/support/train_world.hpp"
 
 namespace troupe {
@@ -263,6 +264,69 @@ TEST_CASE("training that is abandoned ends with that reason when all replicas ar
   CHECK(world.failed());
   CHECK(world.last().code == Errc::cancelled);
   CHECK(world.last().text == "enough");
+}
+
+// A step of the only replica fails again and again until the loop asks for its source, or ends.
+void fail_until_asked(TrainWorld& world, Errc errc) {
+  for (int i = 0; i < 1000 && !world.asks_source && !world.ended(); ++i) {
+    if (!world.running.empty()) world.fail(0, errc, "it waits for ReadSource");
+    if (!world.ended() && !world.asks_source) world.wait(Millis(50));
+  }
+}
+
+TEST_CASE("a source that moves counts as progress when patience has run out") {
+  TrainLoop::Plan plan = plan_of({0}, 3, 0, false);
+  plan.reads = true;
+  TrainWorld world(plan);
+  for (int round = 0; round < 5; ++round) {
+    const Millis since = world.now;
+    fail_until_asked(world, round % 2 ? Errc::peer_lost : Errc::timeout);
+    REQUIRE(world.asks_source);
+    CHECK(world.now - since >= Millis(10'000));
+    CHECK(world.now - since <= Millis(11'100));
+    world.source_found(Millis(9'999));
+    REQUIRE(!world.ended());
+  }
+  has(world.told().back(), "a source is read up to a step's records for more than 10 s");
+  fail_until_asked(world, Errc::timeout);
+  world.source_found(Millis(10'000));
+  REQUIRE(world.failed());
+  CHECK(world.last().code == Errc::timeout);
+  has(world.last().text, "no progress for 10000 ms");
+  has(world.last().text, "step 0 of replica 0: it waits for ReadSource");
+}
+
+TEST_CASE("patience ends where no step waits for a source, and an answer after progress is late") {
+  TrainLoop::Plan plan = plan_of({0}, 3, 0, false);
+  plan.reads = true;
+  TrainWorld world(plan);
+  fail_until_asked(world, Errc::timeout);
+  while (world.running.empty()) world.wait(Millis(50));
+  world.done(0);
+  world.source_found(Millis(-1));
+  CHECK(!world.ended());
+  fail_until_asked(world, Errc::timeout);
+  world.source_found(Millis(-1));
+  CHECK(world.failed());
+}
+
+TEST_CASE("a file that could be read before is tried again, up to the end of patience") {
+  TrainWorld world(plan_of({0}, 3, 0, false));
+  world.done(0);
+  world.fail(0, Errc::io, "train.csv: stale file handle");
+  CHECK(!world.ended());
+  has(world.told().back(), "step 1 of replica 0 failed and will be done again");
+  world.wait(Millis(20));
+  world.done(0);
+  const Millis since = world.now;
+  for (int i = 0; i < 1000 && !world.failed(); ++i) {
+    if (!world.running.empty()) world.fail(0, Errc::io, "train.csv: no such file");
+    if (!world.failed()) world.wait(Millis(50));
+  }
+  REQUIRE(world.failed());
+  CHECK(world.now - since >= Millis(10'000));
+  CHECK(world.last().code == Errc::io);
+  has(world.last().text, "no progress for 10000 ms; step 2 of replica 0: train.csv: no such file");
 }
 
 }  // namespace

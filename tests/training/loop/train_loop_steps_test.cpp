@@ -206,6 +206,8 @@ TEST_CASE("a replica that is behind does its steps up to the end of the data") {
   world.fail(0, Errc::end_of_data);
   CHECK(world.cancels == 0);
   CHECK(world.running == TrainWorld::Steps{{1, 1}});
+  CHECK(world.told() ==
+        std::vector<std::string>{"the data end before step 3 of 100, and training ends there"});
   world.done(1);
   world.done(1);
   CHECK(world.finished());
