@@ -59,7 +59,7 @@ class Resources;  // state that ops keep between steps (devices/resources.hpp)
 // Data that all firings of one run share.
 struct RunContext {
   int64_t run = 0;  // unique in a session: names the activation
-  // The training step, or -1 outside training; pushes are keyed by it, and so are random numbers.
+  // The training step, or -1 outside training; keys pushes, and random numbers if `draws` is 0.
   int64_t step = -1;
   int64_t first_step = -1;  // ParameterStep::first, for all replicas that the run pushes for
   ParameterPort* parameters = nullptr;

@@ -84,15 +84,17 @@ struct Expansion {
 
 // A function bound to the fields of its input and to its arguments; exactly one of `map`, `keep`
 // and `expand` is set. Called from several threads at once. An exception ends the training; one
-// that is no Error is reported as Error(bad_data) with the record's place, and a step that ends
-// with Errc::peer_lost, timeout, cancelled or stale is tried again. A call that does not return may
-// outlive the session: whatever it refers to must live as long as the program.
+// that is no Error is reported as Error(bad_data) with the record's place, std::bad_alloc as
+// Error(out_of_memory). A step that ends with Errc::peer_lost, timeout, cancelled or stale is tried
+// again, one with Errc::io if a step was done before. A call that does not return may outlive the
+// session: whatever it refers to must live as long as the program.
 struct SourceStep {
   Fields fields = {};  // of its results; not for `keep`
   std::function<Record(const SourceCall&)> map = {};
   std::function<bool(const SourceCall&)> keep = {};
   std::function<Expansion(const SourceCall&)> expand = {};
-  // `keep` and `expand` give a record the same number of results in every epoch.
+  // `keep` and `expand` give a record the same number of results in every epoch: they do not draw.
+  // Otherwise a reader that begins late makes the records of all earlier epochs to find its step.
   bool same_count = true;
 };
 
@@ -133,7 +135,10 @@ struct ReadOptions {
   // The number of replicas that read the source, in all programs: each takes its part of a step.
   // The replica is that of the open scope.
   int64_t replicas = 1;
-  // The number of the step, i64[]; undefined: the number of the training step.
+  // The number of the step, i64[]; undefined: the number of the training step. In a session and
+  // process all nodes of one source and replica have one reader: a step that is far from the one
+  // read before costs the reading of its epoch up to it. To evaluate while a training reads, let
+  // another source, one without shuffle(), say, tell the steps.
   Output number = {};
 };
 
@@ -153,7 +158,8 @@ class Source {
   Source map(std::string_view function, SourceArgs args = {}, uint64_t seed = 0) const;
   // The records for which the function is true.
   Source filter(std::string_view function, SourceArgs args = {}, uint64_t seed = 0) const;
-  // No, one or several records for each. This and filter() make each record on one thread.
+  // No, one or several records for each. This, filter() and bucket() make each record that they see
+  // on one thread; each replica makes those of all, whatever prefetch() says.
   Source expand(std::string_view function, SourceArgs args = {}, uint64_t seed = 0) const;
   // Draws each record from the next `window` ones, by (seed, epoch). A window of all records gives
   // every order with the same probability. Records that wait hold what their file's reader keeps:
@@ -201,7 +207,7 @@ class Source {
   };
   Records records(int64_t epoch = 0, const Registry& functions = *builtin_ops()) const;
   // How many steps `replicas` that read this source of batches take in each epoch, for schedules.
-  // Passes over the records of an epoch, unless the files tell their number. Throws: as
+  // Reads the records of an epoch, unless the files tell their number. Throws: as
   // read_source(); Error(invalid_argument) for epochs that differ.
   int64_t steps_per_epoch(int64_t replicas = 1, const Registry& functions = *builtin_ops()) const;
 
@@ -223,10 +229,13 @@ class Source {
 // next batches, one for each replica. In the last step of an epoch the largest batches are cut in
 // two until each replica has one; a rest of fewer records than replicas is shared over the last two
 // steps; and with BatchOptions::drop_last a step that is not full is left out. So all replicas take
-// the same number of steps. Past the end of the data the step fails with Errc::end_of_data, which
-// ends train() and fit() as if all steps were done. Throws: Error(invalid_argument) for stages,
-// arguments and fields that do not fit, and for several replicas of a source that does not end with
-// batches; Error(io), Error(bad_data) for files. Implemented in training/input/read_source.cpp.
+// the same number of steps. A synchronous update is the mean over replicas, so records of a smaller
+// batch weigh more; drop_last keeps batches equal. The source is built here, too, once for each
+// call, to learn its fields: this process must find the files. Past the end of the data the step
+// fails with Errc::end_of_data, which ends train() and fit() as if all steps were done. Throws:
+// Error(invalid_argument) for stages, arguments and fields that do not fit, and for several
+// replicas of a source that does not end with batches; Error(io), Error(bad_data) for files.
+// Implemented in training/input/read_source.cpp.
 SourceBatch read_source(Graph& graph, const Source& source, const ReadOptions& options = {},
                         Origin at = Origin::here());
 

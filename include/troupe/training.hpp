@@ -74,8 +74,8 @@ struct TrainPause {
 
 struct TrainOptions {
   Aggregation rule = Aggregation::sync;
-  // Per replica. 0: until the data of a source with repeat() end (troupe/source.hpp), which also
-  // end a training of more steps.
+  // Per replica. 0: until the data of a source with repeat() end (troupe/source.hpp). These, and a
+  // closed queue, also end a training of more steps, with a warning.
   int64_t steps = 0;
   int64_t examples_per_step = 0;  // per replica, for the rate; 0: not known
   // Empty: no checkpoints. Used by one training at a time; a folder with checkpoints requires
@@ -99,8 +99,9 @@ struct TrainOptions {
   // until then.
   int64_t pause_every = 0;
   std::function<bool(const TrainPause&)> on_pause = {};
-  // A step that fails because a process is gone is tried again; training ends with the error after
-  // this long without progress.
+  // A step that fails because a process is gone is tried again, and one that cannot read a file
+  // after its replica has done others; training ends with the error after this long without
+  // progress. A source that reads on is progress, however long a step waits for it.
   std::chrono::milliseconds patience{120'000};
   // Called from the thread that called train(): on_progress once at the start, then once for each
   // step of the slowest replica.
@@ -265,9 +266,10 @@ using Scores = std::map<std::string, double>;  // by the metric's name
 // fields do not fit, and the errors of a run of the session and of a metric.
 Scores evaluate(Session& session, const Evaluation& evaluation, const Dataset& data,
                 const RunOptions& run = {});
-// The same for one epoch of a source of batches, which this process reads. Metrics get its first
-// field as features, and as labels its field "label", or else its second one, if it has one.
-// Throws: as read_source(), too.
+// The same for one epoch of a source of batches, without repeat(), which this process reads.
+// Metrics get its first field as features, and as labels its field "label", or else its second
+// one, if it has one. Throws: as read_source(), too; Error(cancelled) when the session is closed
+// meanwhile.
 Scores evaluate(Session& session, const Evaluation& evaluation, const Source& data,
                 const RunOptions& run = {});
 
@@ -297,7 +299,7 @@ struct FitOptions {
   // are full, as Batches::at() makes them. Set it if replicas have batches of their own.
   int64_t steps_per_epoch = 0;
 
-  // Evaluated when an epoch ends, if there is any: a data set, or a source.
+  // Evaluated when an epoch ends, if there is any: a data set, or a source, which is built once.
   Dataset validation = {};
   std::optional<Source> validation_source = {};
   Evaluation evaluation = {};
@@ -346,9 +348,11 @@ struct FitResult {
 FitResult fit(Session& session, std::vector<Tower> towers, const Dataset& data,
               const FitOptions& options);
 // The same for towers that read `data` themselves (read_source() with ReadOptions::replicas, the
-// number of towers), without repeat(): no batch passes through the program. The source tells batch
-// size, shuffle and seed, and the steps of an epoch: each record once. A source whose epochs differ
-// in length wants FitOptions::steps_per_epoch.
+// number of towers), without repeat(): no batch passes through the program. The source tells the
+// order of records, the batch size and the steps of an epoch: each record once. Another
+// `batch_size` and `shuffle = false` are refused; where batches differ in size, batch_size is for
+// the rate alone; `seed` is only stored as data_seed. A source whose epochs differ in length wants
+// FitOptions::steps_per_epoch.
 FitResult fit(Session& session, std::vector<Tower> towers, const Source& data,
               const FitOptions& options);
 
