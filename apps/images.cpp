@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "apps/images/network.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
 #include "troupe/images.hpp"
@@ -24,11 +25,11 @@ constexpr int64_t kWindow = 60'000;  // pictures, as bytes of their files, that 
 constexpr int64_t kAtOnce = 250;     // pictures, in evaluation
 
 struct Options : ProgramOptions {
-  std::string network = "resnet", rule = "sync";
-  int64_t epochs = 3, batch = 128, blocks = 3, replicas = 2, threads = 1, held_out = 10;
-  int64_t warm_up = 0;
+  NetworkOptions network;
+  std::string rule = "sync";
+  int64_t epochs = 3, batch = 128, replicas = 2, threads = 1, held_out = 10, warm_up = 0;
   std::vector<double> decay_at;
-  double learning_rate = 0.1, weight_decay = 1e-4;
+  double learning_rate = 0.1;
   bool read_only = false;
 };
 
@@ -76,42 +77,6 @@ Pictures load(const Options& given) {
           shape, classes};
 }
 
-// A convolution, batch norm and relu.
-Output conv(nn::Model& model, Output x, int64_t filters, nn::Regularizer decay) {
-  return relu(nn::batch_norm(
-      model, nn::conv2d(model, x, filters, 3,
-                        {.bias = false, .weights = nn::he_normal(), .regularizer = decay})));
-}
-
-// He et al. 2016, 4.2: 6 blocks + 2 layers, three stages of 16, 32 and 64 filters.
-Output resnet(nn::Model& model, Output x, int64_t blocks, nn::Regularizer decay) {
-  x = conv(model, x, 16, decay);
-  for (int64_t stage = 0; stage < 3; ++stage)
-    for (int64_t block = 0; block < blocks; ++block)
-      x = nn::residual_block(model, x, int64_t{16} << stage,
-                             {.stride = stage > 0 && block == 0 ? 2 : 1, .regularizer = decay});
-  return x;
-}
-
-// A small network of the blocks of Szegedy et al. 2015, with batch norm.
-Output inception(nn::Model& model, Output x, nn::Regularizer decay) {
-  const nn::InceptionOptions options = {.batch_norm = true, .regularizer = decay};
-  x = max_pool2d(conv(model, x, 32, decay));
-  x = nn::inception_block(model, x, {16, 16, 32, 4, 8, 8}, options);
-  x = max_pool2d(nn::inception_block(model, x, {24, 24, 48, 6, 12, 12}, options));
-  x = nn::inception_block(model, x, {32, 32, 64, 8, 16, 16}, options);
-  return nn::inception_block(model, x, {48, 48, 96, 12, 24, 24}, options);
-}
-
-// pictures [n, h, w, c] -> logits [n, classes]
-Output logits_of(nn::Model& model, Output x, const Pictures& data, const Options& given) {
-  const nn::Regularizer decay = {.l2 = given.weight_decay};
-  x = given.network == "resnet" ? resnet(model, x, given.blocks, decay)
-                                : inception(model, x, decay);
-  return nn::dense(model, reduce_mean(x, {.axes = {1, 2}}),
-                   static_cast<int64_t>(data.classes.size()), {.regularizer = decay});
-}
-
 struct Network {
   std::vector<Tower> towers;
   Evaluation evaluation;
@@ -120,22 +85,23 @@ struct Network {
 Network build(Graph& graph, const Cluster& cluster, const Pictures& data,
               const Optimizer& optimizer, const Options& given) {
   Network out;
+  const auto classes = static_cast<int64_t>(data.classes.size());
   for (int64_t i = 0; i < given.replicas; ++i) {
     const auto scope = graph.scope(
         {.name = detail::concat("tower", i), .device = cluster.device(i), .replica = i});
     nn::Model model(graph, {.training = true, .seed = given.seed});
     const SourceBatch batch = read_source(graph, data.train, {.replicas = given.replicas});
-    const Output logits = logits_of(model, batch["image"], data, given);
+    const Output logits = logits_of(model, batch["image"], given.network, classes);
     const Output loss =
         model.with_penalties(reduce_mean(softmax_cross_entropy(logits, batch["label"])));
     out.towers.push_back({i, loss, model.with_updates(minimize(loss, optimizer))});
   }
   const auto scope = graph.scope({.name = "answer", .device = cluster.device(0)});
-  nn::Model model(graph);
+  nn::Model model(graph, {.reuse = true});
   const Output images =
       placeholder(graph, DType::f32, {-1, data.shape[0], data.shape[1], data.shape[2]});
   const Output labels = placeholder(graph, DType::i64, {-1});
-  const Output logits = logits_of(model, images, data, given);
+  const Output logits = logits_of(model, images, given.network, classes);
   out.evaluation = {.feeds = {images, labels},
                     .fetches = {argmax(logits), reduce_mean(softmax_cross_entropy(logits, labels))},
                     .metrics = {accuracy(0), mean_loss(1)}};
@@ -167,10 +133,9 @@ void read_epoch(const Pictures& data, const Options& given) {
 }
 
 void check(const Options& given) {
-  if (given.network != "resnet" && given.network != "inception")
-    throw Error(Errc::invalid_argument, "--network is resnet or inception, got ", given.network);
-  if (given.epochs < 1 || given.blocks < 1 || given.threads < 1)
-    throw Error(Errc::invalid_argument, "--epochs, --blocks and --threads want at least 1");
+  check(given.network);
+  if (given.epochs < 1 || given.threads < 1)
+    throw Error(Errc::invalid_argument, "--epochs and --threads want at least 1");
   check_batch(given.batch, given.replicas);
   if (given.held_out < 0 || given.held_out == 1 || given.warm_up < 0)
     throw Error(Errc::invalid_argument,
@@ -182,15 +147,24 @@ void check(const Options& given) {
                   "--decay-at wants epochs above 0, each above the one before, got ", epoch);
 }
 
-// A tenth of the rate after each epoch of --decay-at; a schedule counts from the end of the
-// warm-up.
+// Along a cosine to 0 at the end, or to a tenth after each epoch of --decay-at. Schedules count
+// updates, of which the asynchronous rule makes one for each replica, from the end of the warm-up.
 Optimizer optimizer_of(const Options& given, int64_t steps) {
+  const int64_t of_step = given.rule == "async" ? given.replicas : 1;
+  const int64_t warm_up = given.warm_up * of_step;
+  const auto updates = [&](double epochs) {
+    return std::llround(epochs * static_cast<double>(steps * of_step)) - warm_up;
+  };
   std::vector<int64_t> boundaries;
-  for (const double epoch : given.decay_at)
-    boundaries.push_back(std::llround(epoch * static_cast<double>(steps)) - given.warm_up);
-  if (boundaries.empty())
-    boundaries = {std::max<int64_t>(1, given.epochs * steps * 2 / 3 - given.warm_up)};
-  return momentum(given.learning_rate).with(piecewise_decay(boundaries, 0.1, given.warm_up));
+  for (const double epoch : given.decay_at) boundaries.push_back(updates(epoch));
+  const int64_t first =
+      boundaries.empty() ? updates(static_cast<double>(given.epochs)) : boundaries[0];
+  if (first < 1)
+    throw Error(Errc::invalid_argument, "--warm-up of ", given.warm_up,
+                " steps does not end before the rate falls; an epoch has ", steps, " steps");
+  return momentum(given.learning_rate)
+      .with(boundaries.empty() ? cosine_decay(first, 0, warm_up)
+                               : piecewise_decay(boundaries, 0.1, warm_up));
 }
 
 int run(const Options& given) {
@@ -207,22 +181,23 @@ int run(const Options& given) {
   const Network net = build(graph, cluster, data, optimizer_of(given, steps), given);
   Session session = cluster.open(graph, given.process());
 
-  FitOptions what;
-  what.epochs = given.epochs;
-  what.batch_size = given.batch / given.replicas;
-  what.validation_source = data.validation;
-  what.evaluation = net.evaluation;
-  what.train.rule = aggregation_from_string(given.rule);
-  what.train.checkpoint_dir = (out / "checkpoints").string();
-  const FitResult result = fit_in_sight(session, net.towers, data.train, what, given, given.rule);
-  after_training(session, what.train, [&] {
+  FitOptions options;
+  options.epochs = given.epochs;
+  options.batch_size = given.batch / given.replicas;
+  options.validation_source = data.validation;
+  options.evaluation = net.evaluation;
+  options.train.rule = aggregation_from_string(given.rule);
+  options.train.checkpoint_dir = (out / "checkpoints").string();
+  const FitResult result =
+      fit_in_sight(session, net.towers, data.train, options, given, given.rule);
+  after_training(session, options.train, [&] {
     const Scores scores = evaluate(session, net.evaluation, data.test);
     std::printf("test: accuracy %.2f %%, loss %.4f\n", 100 * scores.at("accuracy"),
                 scores.at("loss"));
     save_weights(session, (out / "weights.safetensors").string());
   });
   std::printf("weights: %s\n", (out / "weights.safetensors").c_str());
-  Plot curve{given.network + ": classes of pictures", "epoch", "loss, accuracy"};
+  Plot curve{given.network.name + ": classes of pictures", "epoch", "loss, accuracy"};
   const std::string part = given.held_out > 0 ? "validation" : "test";
   for (const FitEpoch& epoch : result.history) {
     const auto x = static_cast<double>(epoch.epoch);
@@ -241,8 +216,7 @@ int main(int argc, char** argv) {
   return run_program(
       given, "a residual or inception network for the classes of pictures", argc, argv,
       [&](Flags& flags) {
-        flags.add("network", &given.network, "resnet or inception");
-        flags.add("blocks", &given.blocks, "in a stage of the resnet, of 6 blocks + 2 layers");
+        add_network_flags(flags, given.network);
         flags.add("epochs", &given.epochs, "of the training pictures");
         flags.add("batch", &given.batch, "pictures in a step, of all replicas");
         flags.add("replicas", &given.replicas, "towers, each with its part of a batch");
@@ -250,9 +224,8 @@ int main(int argc, char** argv) {
         flags.add("learning-rate", &given.learning_rate, "of momentum");
         flags.add("decay-at", &given.decay_at,
                   "epoch after which the rate is a tenth, a fraction too; again for a second one "
-                  "(default: two thirds of --epochs)");
+                  "(default: it falls along a cosine to 0 at the end)");
         flags.add("warm-up", &given.warm_up, "steps until the learning rate is reached");
-        flags.add("weight-decay", &given.weight_decay, "factor of the squared weights, halved");
         flags.add("held-out", &given.held_out,
                   "every so many-th training picture validates; 0: the test pictures do");
         flags.add("rule", &given.rule, "sync or async");

@@ -129,7 +129,7 @@ def theirs():
 def ours():
     with tempfile.TemporaryDirectory() as out:
         words = [os.path.join(BUILD, "images"), "--data", DATA, "--epochs", str(EPOCHS), "--held-out", "0", "--batch", str(BATCH),
-                 "--learning-rate", str(RATE), "--weight-decay", str(DECAY), "--decay-every", str(EPOCHS), "--out", out]
+                 "--learning-rate", str(RATE), "--weight-decay", str(DECAY), "--decay-at", str(EPOCHS), "--out", out]
         done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")

@@ -70,7 +70,7 @@ expect 64 '--batch wants a multiple of the 3 replicas' "${images[@]}" --data "$o
 expect 64 '--replicas wants at least 1, got 0' "${images[@]}" --data "$out/data" --replicas 0
 expect 64 '--decay-at wants epochs above 0, each above the one before, got 2' \
   "${images[@]}" --data "$out/data" --decay-at 3 --decay-at 2
-expect 64 "optimizer momentum has boundaries '-7'; wants whole numbers from 1" "${images[@]}" --data "$out/data" \
+expect 64 '--warm-up of 9 steps does not end before the rate falls; an epoch has 2 steps' "${images[@]}" --data "$out/data" \
   --batch 16 --held-out 4 --decay-at 1 --warm-up 9
 expect 74 'has no train, train.tar or train.tar.gz' "${images[@]}" --data "$out"
 mkdir -p "$out/empty/train" "$out/empty/test"
