@@ -24,7 +24,7 @@ bool comes(const F& condition) {
 
 // For threads that should do nothing meanwhile.
 void yield_often() {
-  for (int i = 0; i < 2000; ++i) std::this_thread::yield();
+  for (int i = 0; i < 200; ++i) std::this_thread::yield();
 }
 
 // A filter that counts its calls.
