@@ -134,8 +134,11 @@ FitResult fit_in_sight(Session& session, const std::vector<Tower>& towers, const
     line.end();
     const auto now = std::chrono::steady_clock::now();
     std::string scores;
-    for (const auto& [name, score] : epoch.scores)
-      scores += detail::concat(", validation ", name, " ", score);
+    for (const auto& [name, score] : epoch.scores) {
+      char digits[32];
+      std::snprintf(digits, sizeof digits, "%.5g", score);
+      scores += detail::concat(", validation ", name, " ", digits);
+    }
     if (epoch.rate_scale != 1) scores += detail::concat(", rate scale ", epoch.rate_scale);
     std::printf("%s epoch %lld/%lld: loss %.4f%s, %.1f s\n", label.c_str(),
                 static_cast<long long>(epoch.epoch), static_cast<long long>(options.epochs),
