@@ -201,7 +201,7 @@ TEST_CASE("a program that reads a source gets the same error again, and no later
   for (int i = 0; i < 3; ++i) CHECK(records.next());
   const std::string first = error_text(Errc::bad_data, [&] { records.next(); });
   CHECK(error_text(Errc::bad_data, [&] { records.next(); }) == first);
-  SourceSteps steps(plan_source(n.source.map("thrown").spec()), functions());
+  SourceSteps steps(shared(n.source.map("thrown")));
   for (int i = 0; i < 3; ++i) CHECK(steps.next());
   for (int i = 0; i < 2; ++i) CHECK(error_text(Errc::bad_data, [&] { steps.next(); }) == first);
 }
