@@ -37,13 +37,13 @@ void ProgressLine::print(const std::string& text) {
 
 void ProgressLine::show(const TrainProgress& p, const std::string& more) {
   if (p.step == 0 || !due(p.step, p.steps)) return;  // there is no loss before the first step
-  char loss[64], rate[96];
+  char loss[64], rate[96] = "";
   std::snprintf(loss, sizeof loss, "%.4f", p.loss);
   const double left = p.remaining.count();
-  if (p.examples_per_second == 0 && left > 0)  // batches by length have no fixed size
-    std::snprintf(rate, sizeof rate, "%.3g steps/s", static_cast<double>(p.steps - p.step) / left);
-  else
+  if (p.examples_per_second > 0)
     std::snprintf(rate, sizeof rate, "%.0f examples/s", p.examples_per_second);
+  else if (left > 0)  // batches by length have no fixed size
+    std::snprintf(rate, sizeof rate, "%.3g steps/s", static_cast<double>(p.steps - p.step) / left);
   std::string all, eta;  // not known where the data end a training
   if (p.steps > 0) {
     all = detail::concat("/", p.steps);

@@ -68,9 +68,10 @@ expect 64 '--tokens is characters or bpe' "${language[@]}" --data "$out/text.txt
 expect 64 '--batch wants a multiple of the 3 replicas' "${language[@]}" --data "$out/text.txt" --replicas 3
 expect 64 '--units wants a multiple of the 4 heads' "${language[@]}" --data "$out/text.txt" --model transformer --units 30
 expect 64 '--plateau 0 or more epochs' "${language[@]}" --data "$out/text.txt" --plateau=-1
-expect 74 'nowhere.txt: No such file' "${language[@]}" --data "$out/nowhere.txt"
+expect 74 'there is no file .*nowhere.txt' "${language[@]}" --data "$out/nowhere.txt"
 expect 74 'no file matches .*nowhere' "${language[@]}" --data "$out/nowhere*"
-expect 74 'it is not a regular file' "${language[@]}" --data "$out"
+mkdir "$out/nothing"
+expect 74 'the folder .*nothing has no files' "${language[@]}" --data "$out/nothing"
 expect 65 'empty.txt has no text in it' "${language[@]}" --data "$out/empty.txt"
 expect 65 'bytes.txt: line 2: byte 1 (0xff) is not UTF-8' "${language[@]}" --data "$out/bytes.txt"
 expect 65 'bytes.txt: line 2' "${language[@]}" --data "$out/text.txt" --validation "$out/bytes.txt"

@@ -89,8 +89,9 @@ struct Calls {
 TEST_CASE("a call that fails ends the others, and its error is that of them all") {
   Calls c;
   ProgressLine line("calls");
-  const Refusal refusal =
-      refusal_of([&] { run_all({c.fails, c.stays, c.ends}, 2, line, "calls", [](auto...) {}); });
+  const Refusal refusal = refusal_of([&] {
+    run_all({c.fails, c.stays, c.ends}, 2, line, "calls", [](auto...) {});
+  });
   CHECK(refusal.code == Errc::bad_data);
   has(refusal.text, "the value");
   CHECK(c.session.under_way().empty());

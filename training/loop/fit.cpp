@@ -126,18 +126,18 @@ NextBatch batches_of(const Session& session, const Evaluation& e,
                  " fields; give one for each, as SourceBatch::outputs() does");
   size_t labels = find_field(fields, "label");
   if (labels == fields.size()) labels = 1;
-  return [steps, fields, labels, &session, run,
-          begin = int64_t{0}]() mutable -> std::optional<Fed> {
-    std::optional<Record> record = steps->next(while_reading(session, run));
-    if (!record) return std::nullopt;
-    Fed out{std::move(*record), {}};
-    out.batch.features = out.feeds[0];
-    if (labels < fields.size()) out.batch.labels = out.feeds[labels];
-    const Tensor& first = out.feeds[0];
-    for (int64_t i = 0; i < (first.ndim() == 0 ? 1 : first.dim(0)); ++i)
-      out.batch.records.push_back(begin++);
-    return out;
-  };
+  return
+      [steps, fields, labels, &session, run, begin = int64_t{0}]() mutable -> std::optional<Fed> {
+        std::optional<Record> record = steps->next(while_reading(session, run));
+        if (!record) return std::nullopt;
+        Fed out{std::move(*record), {}};
+        out.batch.features = out.feeds[0];
+        if (labels < fields.size()) out.batch.labels = out.feeds[labels];
+        const Tensor& first = out.feeds[0];
+        for (int64_t i = 0; i < (first.ndim() == 0 ? 1 : first.dim(0)); ++i)
+          out.batch.records.push_back(begin++);
+        return out;
+      };
 }
 
 // Runs a prepared evaluation over all batches.
