@@ -113,8 +113,10 @@ int run(Options given) {
                                                    : "";
 
   const int64_t steps = scenes.train.steps_per_epoch(given.replicas, *process.ops);
-  const int64_t decay = given.decay_every > 0 ? given.decay_every * steps
-                                              : std::max<int64_t>(1, given.epochs * steps * 2 / 3);
+  const int64_t decay =
+      updates_in(given.decay_every > 0 ? given.decay_every * steps
+                                       : std::max<int64_t>(1, given.epochs * steps * 2 / 3),
+                 given.rule, given.replicas);
   Graph graph(process.ops);
   const Captioner network(given.network);
   const std::vector<Tower> towers =
@@ -129,15 +131,15 @@ int run(Options given) {
   Session session = cluster.open(graph, process);
   if (!encoder.empty()) take_encoder(session, encoder, given);
 
-  FitOptions what;
-  what.epochs = given.epochs;
-  what.batch_size = given.scenes.batch;
-  what.validation_source = scenes.validation;
-  what.evaluation = asked.evaluation(false);
-  what.train.rule = aggregation_from_string(given.rule);
-  what.train.checkpoint_dir = (out / "checkpoints").string();
-  const FitResult result = fit_in_sight(session, towers, scenes.train, what, given, given.rule);
-  after_training(session, what.train, [&] {
+  FitOptions options;
+  options.epochs = given.epochs;
+  options.batch_size = given.scenes.batch;
+  options.validation_source = scenes.validation;
+  options.evaluation = asked.evaluation(false);
+  options.train.rule = aggregation_from_string(given.rule);
+  options.train.checkpoint_dir = (out / "checkpoints").string();
+  const FitResult result = fit_in_sight(session, towers, scenes.train, options, given, given.rule);
+  after_training(session, options.train, [&] {
     report(session, asked, scenes, given, out, *process.ops);
     save_weights(session, (out / "weights.safetensors").string());
   });

@@ -77,11 +77,7 @@ Tensor bins_of(const Tensor& x, const std::vector<std::vector<float>>& borders, 
 ProcessOptions process_of(const ProgramOptions& given) {
   ProcessOptions out = given.process();
   if (out.ops->find("GrowTree")) return out;
-  const auto all = std::make_shared<Registry>();
-  for (const Op* op : out.ops->all()) all->add(*op);
-  for (const SourceFunction* function : out.ops->functions()) all->add(*function);
-  for (const Op& op : tree_ops()) all->add(op);
-  out.ops = all;
+  out.ops = ops_beside(*out.ops, tree_ops());
   return out;
 }
 

@@ -148,12 +148,13 @@ void check(const Options& given) {
 }
 
 // Along a cosine to 0 at the end, or to a tenth after each epoch of --decay-at. Schedules count
-// updates, of which the asynchronous rule makes one for each replica, from the end of the warm-up.
+// from the end of the warm-up.
 Optimizer optimizer_of(const Options& given, int64_t steps) {
-  const int64_t of_step = given.rule == "async" ? given.replicas : 1;
-  const int64_t warm_up = given.warm_up * of_step;
+  const int64_t warm_up = updates_in(given.warm_up, given.rule, given.replicas);
   const auto updates = [&](double epochs) {
-    return std::llround(epochs * static_cast<double>(steps * of_step)) - warm_up;
+    return updates_in(std::llround(epochs * static_cast<double>(steps)), given.rule,
+                      given.replicas) -
+           warm_up;
   };
   std::vector<int64_t> boundaries;
   for (const double epoch : given.decay_at) boundaries.push_back(updates(epoch));

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "apps/program/checkpoints.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
 #include "apps/translate/last_weights.hpp"
@@ -120,7 +121,8 @@ int learn(const Options& given) {
   const auto train = languages.files(given.train), held = languages.files(given.validation),
              test = languages.files(given.test);
   const OutFolder out(given.out, true);
-  const Pieces pieces = Pieces::learn(train, given.merges, out, given.resume);
+  const Pieces pieces = Pieces::learn(train, given.merges, out);
+  if (given.resume) require_work(out, pieces.work());
   const Corpus corpus = load_corpus(train, held, pieces,
                                     {.longest = given.length,
                                      .batch = given.batch / given.replicas,
@@ -134,8 +136,10 @@ int learn(const Options& given) {
 
   Graph graph(given.process().ops);
   const TranslationNetwork network(given.network, pieces.size(), given.length);
-  const Optimizer optimizer = adam(given.learning_rate, 0.9, 0.98)
-                                  .with(exponential_decay(steps, given.decay, given.warm_up));
+  const auto updates = [&](int64_t n) { return updates_in(n, given.rule, given.replicas); };
+  const Optimizer optimizer =
+      adam(given.learning_rate, 0.9, 0.98)
+          .with(exponential_decay(updates(steps), given.decay, updates(given.warm_up)));
   std::vector<Tower> towers;
   for (int64_t i = 0; i < given.replicas; ++i) {
     const auto scope = graph.scope(
@@ -150,30 +154,32 @@ int learn(const Options& given) {
   }
   const auto scope = graph.scope({.name = "answer", .device = cluster.device(0)});
   const Translator translator(graph, network, search(given, given.beams), given.length);
-  FitOptions what;
-  what.evaluation = evaluation_of(graph, given, network, pieces);
+  FitOptions options;
+  options.evaluation = evaluation_of(graph, given, network, pieces);
 
   Session session = cluster.open(graph, given.process());
   const LastWeights last(out, given.average);
   using Clock = std::chrono::steady_clock;
   double seconds = 0;  // of the epoch's steps
   auto begin = Clock::now();
-  what.on_step = [&](const TrainProgress&) {
+  options.on_step = [&](const TrainProgress&) {
     seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   };
-  what.on_epoch = [&](const FitEpoch& epoch) {
+  options.on_epoch = [&](const FitEpoch& epoch) {
     std::printf("  %.0f target tokens/s\n", static_cast<double>(corpus.target_tokens) / seconds);
     last.save(session, epoch.epoch);
     begin = Clock::now();
     return true;
   };
-  what.epochs = given.epochs;
-  what.validation_source = corpus.validation;
-  what.train.rule = aggregation_from_string(given.rule);
-  what.train.checkpoint_dir = (out / "checkpoints").string();
-  const FitResult result = fit_in_sight(session, towers, corpus.train, what, given, given.rule);
-  after_training(session, what.train, [&] {
+  options.epochs = given.epochs;
+  options.validation_source = corpus.validation;
+  options.train.rule = aggregation_from_string(given.rule);
+  options.train.checkpoint_dir = (out / "checkpoints").string();
+  if (!given.resume) begin_work(out, pieces.work());
+  const FitResult result = fit_in_sight(session, towers, corpus.train, options, given, given.rule);
+  after_training(session, options.train, [&] {
     last.average(session, result.history.back().epoch);
+    pieces.keep();
     const std::vector<Words> found = translator(session, lines, pieces);
     std::printf("test: BLEU %.2f of words in lower case, %zu sentences, %" PRId64 " beams\n",
                 bleu_of(found, lines.references), found.size(), given.beams);

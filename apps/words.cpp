@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "apps/program/checkpoints.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
 #include "apps/words/answers.hpp"
@@ -41,13 +42,14 @@ struct Text {
   Vocabulary vocabulary;
   std::vector<int64_t> counts;  // by id
   int64_t words = 0;            // with those that are left out
+  std::string work;             // a line that says which words these are, for require_work()
 };
 
-// Counts the words of --data, and leaves the vocabulary in --out for all that read the sources.
+// Counts the words of --data, and leaves the vocabulary in --out for all that read the sources. Its
+// name has its fingerprint, so that of an earlier training stays.
 Text load(const Options& given, const OutFolder& out) {
   if (!given.data) throw Error(Errc::invalid_argument, "--data is missing; it names a text");
-  const std::string path = std::filesystem::absolute(*given.data).string(),
-                    words = (out / "vocabulary.txt").string();
+  const std::string path = std::filesystem::absolute(*given.data).string();
   const bool spaced = given.tokens == "whitespace";
   const WordCounts counted = count_words({path}, spaced ? TokenKind::whitespace : TokenKind::words);
   const Vocabulary vocabulary = Vocabulary::of(counted, {.min_count = given.min_count});
@@ -56,14 +58,16 @@ Text load(const Options& given, const OutFolder& out) {
     throw Error(Errc::bad_data, path, " has ", counted.size(), " different words; ", known,
                 " stand there at least ", given.min_count,
                 " times, and 2 are needed, from more text or with a smaller --min-count");
-  if (given.resume && std::filesystem::exists(words))
-    Vocabulary::read(words).require(vocabulary.size(), vocabulary.fingerprint());
+  char fingerprint[20];
+  std::snprintf(fingerprint, sizeof fingerprint, "%" PRIx64, vocabulary.fingerprint());
+  const std::string work =
+      detail::concat("a vocabulary of ", vocabulary.size(), " with the fingerprint ", fingerprint);
+  if (given.resume) require_work(out, work);
+  const std::string words = (out / detail::concat("vocabulary-", fingerprint, ".txt")).string();
   vocabulary.write(words);
   std::vector<int64_t> counts = vocabulary.counts(counted);
   const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   std::fill_n(counts.begin(), Vocabulary::kEnd + 1, 0);
-  char fingerprint[20];
-  std::snprintf(fingerprint, sizeof fingerprint, "%" PRIx64, vocabulary.fingerprint());
   const Source lines = Source::of("lines", {{"paths", std::vector<std::string>{path}}})
                            .map("tokenize", {{"kind", given.tokens},
                                              {"vocabulary", words},
@@ -79,7 +83,10 @@ Text load(const Options& given, const OutFolder& out) {
   const Source train = all_train ? lines : lines.but_every(given.held_out);
   return {batches(train.shuffle(kDraws, seed), given.batch),
           all_train ? std::nullopt : std::optional(batches(lines.every(given.held_out), kAtOnce)),
-          vocabulary, counts, all};
+          vocabulary,
+          counts,
+          all,
+          work};
 }
 
 void check(const Options& given) {
@@ -118,11 +125,11 @@ std::vector<Tower> towers(Graph& graph, const Cluster& cluster, const Text& text
                           const SkipGram& net, const Options& given) {
   // A pair counts as much under both rules, although the synchronous one divides by the replicas.
   const bool sync = given.rule == "sync";
-  const int64_t updates = given.epochs * text.train.steps_per_epoch(given.replicas);
+  const int64_t updates = updates_in(given.epochs * text.train.steps_per_epoch(given.replicas),
+                                     given.rule, given.replicas);
   const Optimizer optimizer =
       sgd(given.learning_rate * static_cast<double>(sync ? given.replicas : 1))
-          .with(polynomial_decay(updates * (sync ? 1 : given.replicas),
-                                 kLastRate / given.learning_rate));
+          .with(polynomial_decay(updates, kLastRate / given.learning_rate));
   std::vector<Tower> out;
   for (int64_t i = 0; i < given.replicas; ++i) {
     const auto scope = graph.scope(
@@ -190,6 +197,7 @@ int run(const Options& given) {
     picture = write_plot(out, "curve", curve, given.say());
     return true;
   };
+  if (!given.resume) begin_work(out, text.work);
   const auto begin = std::chrono::steady_clock::now();
   const FitResult result = fit_in_sight(session, replicas, text.train, options, given, given.rule);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;

@@ -86,5 +86,5 @@ troupe_room(training/group SEES training/input training/shards training/checkpoi
     actors/cluster actors/async net/wire nn data/files graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/metrics SEES graph/base)
-troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/master actors/async data graph data/files
+troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/master actors/async data graph graph/base data/files
   LIBRARIES CAF spdlog)

@@ -14,8 +14,8 @@ namespace troupe {
 
 // The part of a source that a kernel asks for.
 struct InputRequest {
-  // Its text, which may be long; a second line is what the program saw of its files.
-  std::shared_ptr<const std::string> source;
+  std::shared_ptr<const std::string> source;  // its text, perhaps a long one
+  std::shared_ptr<const std::string> seen;    // its files, as the program saw them; or empty
   int64_t replica = 0, replicas = 1;
   int64_t step = 0;
 };

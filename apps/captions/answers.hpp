@@ -14,7 +14,6 @@ class RightSentences {
   double exact() const;                // share of sentences that are right in every word
   double exact(int64_t digits) const;  // of the scenes with so many digits; NaN without any
   double words() const;  // share of the words of right sentences, their stops, too, at their places
-  int64_t scenes(int64_t digits) const { return all_[static_cast<size_t>(digits)]; }
 
  private:
   std::array<int64_t, kDigitsMax + 1> right_ = {}, all_ = {};  // by digits

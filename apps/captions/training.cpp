@@ -25,7 +25,7 @@ SceneInputs::SceneInputs(Graph& graph, int64_t side)
 
 ProcessOptions process_of(const Options& given) {
   ProcessOptions out = given.process();
-  if (!out.ops->find_function("scene")) out.ops = ops_with({}, {scene_function()});
+  if (!out.ops->find_function("scene")) out.ops = ops_beside(*out.ops, {}, {scene_function()});
   return out;
 }
 

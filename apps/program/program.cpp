@@ -33,7 +33,8 @@ LogSink ProgramOptions::say() const { return console_voice(log_format, name); }
 void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) {
   if (!texts.data.empty()) flags.add("data", &to.data, texts.data);
   if (!texts.seed.empty()) flags.add("seed", &to.seed, texts.seed);
-  if (!texts.resume.empty()) flags.add("resume", &to.resume, texts.resume);
+  if (!texts.resume.empty())
+    flags.add("resume", &to.resume, texts.resume + ", with the same flags; else they are removed");
   flags.add("spec", &to.spec, "file that says where the nodes of a cluster listen, to run there");
   flags.add("cluster", &to.cluster, "name of that cluster (default: troupe)");
   flags.add("wait", &to.wait, "seconds until its nodes must be there");
@@ -50,6 +51,20 @@ void check_batch(int64_t batch, int64_t replicas) {
   if (batch < replicas || batch % replicas != 0)
     throw Error(Errc::invalid_argument, "--batch wants a multiple of the ", replicas,
                 " replicas, got ", batch);
+}
+
+int64_t updates_in(int64_t steps, const std::string& rule, int64_t replicas) {
+  return rule == "async" ? steps * replicas : steps;
+}
+
+std::shared_ptr<const Registry> ops_beside(const Registry& known, const std::vector<Op>& ops,
+                                           const std::vector<SourceFunction>& functions) {
+  auto out = std::make_shared<Registry>();
+  for (const Op* op : known.all()) out->add(*op);
+  for (const SourceFunction* function : known.functions()) out->add(*function);
+  for (const Op& op : ops) out->add(op);
+  for (const SourceFunction& function : functions) out->add(function);
+  return out;
 }
 
 int run_program(ProgramOptions& options, const std::string& summary, int argc, char** argv,

@@ -62,6 +62,15 @@ struct Trained {
   troupe::TrainOptions options;  // with the folder of its checkpoints, for after_training()
 };
 
+// The updates that a shard makes in so many steps: under the rule async one for each replica. The
+// schedules of optimizers count these.
+int64_t updates_in(int64_t steps, const std::string& rule, int64_t replicas);
+
+// Ops and source functions of the program beside those of `known`, which plugins may have brought.
+std::shared_ptr<const troupe::Registry> ops_beside(
+    const troupe::Registry& known, const std::vector<troupe::Op>& ops,
+    const std::vector<troupe::SourceFunction>& functions = {});
+
 // train() with a progress line, with events as lines, and with checkpoints in --out: about ten, or
 // those of `options.checkpoint_every`. Without --resume old checkpoints are removed, and a line
 // says so. `options.on_progress` is called, too. `curve`, if there is one, is in curve.csv at each

@@ -40,6 +40,7 @@ void ProgressLine::show(const TrainProgress& p, const std::string& more) {
   char loss[64], rate[96] = "";
   std::snprintf(loss, sizeof loss, "%.4f", p.loss);
   const double left = p.remaining.count();
+  if (p.loss == 0 && left == 0 && p.step < p.steps) return;  // a resumed training begins
   if (p.examples_per_second > 0)
     std::snprintf(rate, sizeof rate, "%.0f examples/s", p.examples_per_second);
   else if (left > 0)  // batches by length have no fixed size

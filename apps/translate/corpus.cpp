@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kSeen = 2;         // a piece seen less often is <unk>, which so has examples
 constexpr int64_t kAtOnce = 32;      // sentences, in evaluation
 constexpr int64_t kOrder = 1 << 20;  // pairs that a draw chooses from
+constexpr const char *kVocabulary = "vocabulary", *kMerges = "merges";  // begins of files' names
 
 std::string hexadecimal(uint64_t number) {
   char text[20];
@@ -41,31 +42,42 @@ std::vector<int64_t> bounds_up_to(int64_t longest) {
 
 }  // namespace
 
-Pieces Pieces::learn(const std::vector<std::string>& paths, int64_t merges, const OutFolder& out,
-                     bool known) {
+Pieces Pieces::learn(const std::vector<std::string>& paths, int64_t merges, const OutFolder& out) {
   const WordCounts words = count_words(paths, TokenKind::words);
   if (words.empty()) throw Error(Errc::bad_data, paths[0], " and ", paths[1], " have no words");
   const Bpe bpe = Bpe::train(words, merges);
   const Vocabulary vocabulary = Vocabulary::of(bpe.counts(words), {.min_count = kSeen});
-  const std::string path = (out / "vocabulary.txt").string();
-  if (known && std::filesystem::exists(path))
-    Vocabulary::read(path).require(vocabulary.size(), vocabulary.fingerprint());
-  vocabulary.write(path);
-  bpe.write((out / "merges.txt").string());
-  return {out, vocabulary, bpe};
+  Pieces made(out, vocabulary, bpe, detail::concat("-", hexadecimal(vocabulary.fingerprint())));
+  vocabulary.write(made.file(kVocabulary, made.mark_));
+  bpe.write(made.file(kMerges, made.mark_));
+  return made;
 }
 
 Pieces Pieces::read(const OutFolder& out) {
-  return {out, Vocabulary::read((out / "vocabulary.txt").string()),
-          Bpe::read((out / "merges.txt").string())};
+  return {out, Vocabulary::read((out / (std::string(kVocabulary) + ".txt")).string()),
+          Bpe::read((out / (std::string(kMerges) + ".txt")).string()), ""};
+}
+
+void Pieces::keep() const {
+  vocabulary_.write(file(kVocabulary, ""));
+  bpe_.write(file(kMerges, ""));
+}
+
+std::string Pieces::work() const {
+  return detail::concat("a vocabulary of ", vocabulary_.size(), " pieces of words with the ",
+                        "fingerprint ", hexadecimal(vocabulary_.fingerprint()));
+}
+
+std::string Pieces::file(const char* name, const std::string& mark) const {
+  return (folder_ / detail::concat(name, mark, ".txt")).string();
 }
 
 SourceArgs Pieces::arguments(const std::string& field, bool begin) const {
   return {{"field", field},
           {"kind", std::string("bpe")},
           {"split", std::string("words")},
-          {"vocabulary", (folder_ / "vocabulary.txt").string()},
-          {"merges", (folder_ / "merges.txt").string()},
+          {"vocabulary", file(kVocabulary, mark_)},
+          {"merges", file(kMerges, mark_)},
           {"vocabulary_size", vocabulary_.size()},
           {"fingerprint", hexadecimal(vocabulary_.fingerprint())},
           {"begin", begin},

@@ -15,12 +15,14 @@ using Words = std::vector<std::string>;
 
 class Pieces {
  public:
-  // Learns from the texts `paths`, and writes its files into `out`. `known`: a vocabulary that is
-  // there already must be the same, as a model was trained with it. Throws: Error(bad_data) for
-  // text that is not UTF-8 or missing; Error(bad_configuration) for another vocabulary.
-  static Pieces learn(const std::vector<std::string>& paths, int64_t merges, const OutFolder& out,
-                      bool known);
+  // Learns from the texts `paths`, and writes files into `out` whose names have the fingerprint of
+  // the vocabulary, so those of an earlier training stay. Throws: Error(bad_data) for text that is
+  // not UTF-8 or missing.
+  static Pieces learn(const std::vector<std::string>& paths, int64_t merges, const OutFolder& out);
+  // Reads the files that keep() has left beside the weights of a training.
   static Pieces read(const OutFolder& out);
+  void keep() const;
+  std::string work() const;  // a line that says which pieces these are, for require_work()
 
   // The arguments of `tokenize` for a field; `begin`: with the mark of the begin.
   troupe::SourceArgs arguments(const std::string& field, bool begin) const;
@@ -28,10 +30,15 @@ class Pieces {
   int64_t size() const { return vocabulary_.size(); }
 
  private:
-  Pieces(const OutFolder& out, troupe::Vocabulary vocabulary, troupe::Bpe bpe)
-      : folder_(out.path()), vocabulary_(std::move(vocabulary)), bpe_(std::move(bpe)) {}
+  Pieces(const OutFolder& out, troupe::Vocabulary vocabulary, troupe::Bpe bpe, std::string mark)
+      : folder_(out.path()),
+        mark_(std::move(mark)),
+        vocabulary_(std::move(vocabulary)),
+        bpe_(std::move(bpe)) {}
+  std::string file(const char* name, const std::string& mark) const;
 
   const std::filesystem::path folder_;
+  const std::string mark_;  // in the names of its files
   const troupe::Vocabulary vocabulary_;
   const troupe::Bpe bpe_;
 };

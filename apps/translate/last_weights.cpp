@@ -20,13 +20,16 @@ void LastWeights::save(Session& session, int64_t epoch) const {
 void LastWeights::average(Session& session, int64_t epoch) const {
   NamedTensors sums;
   int64_t files = 0;
-  for (int64_t e = std::max<int64_t>(1, epoch - count_ + 1); e <= epoch; ++e, ++files)
+  for (int64_t e = std::max<int64_t>(1, epoch - count_ + 1); e <= epoch; ++e) {
+    if (!std::filesystem::exists(of(e))) continue;
+    ++files;
     for (const auto& [name, value] : read_tensors(of(e))) {
       Tensor& sum =
           sums.try_emplace(name, Tensor::zeros(value.dtype(), value.shape())).first->second;
       for (int64_t i = 0; i < value.size(); ++i)
         sum.mutable_data<float>()[i] += value.data<float>()[i];
     }
+  }
   for (auto& [name, sum] : sums)
     for (int64_t i = 0; i < sum.size(); ++i)
       sum.mutable_data<float>()[i] /= static_cast<float>(files);

@@ -1,6 +1,7 @@
 // The stages that call a function for each record: map, filter, expand.
 #include <new>
 
+#include "data/reading.hpp"
 #include "data/source/stages.hpp"
 #include "graph/base/fnv.hpp"
 
@@ -96,7 +97,10 @@ class FunctionStream : public RecordStream {
  protected:
   const Function& function() const { return *function_; }
   const FunctionPtr& shared() const { return function_; }
-  Lazy from() { return from_->next(); }
+  Lazy from() {
+    Reading::moved();  // records of cache() pass no reader
+    return from_->next();
+  }
   uint64_t next_key() { return mixed_key(function_->seed, epoch_, number_++); }
 
  private:

@@ -93,15 +93,17 @@ std::string spec_to_text(const SourceSpec& spec) {
 
 Spec spec_from_text(const std::string& text) {
   try {
-    const size_t end = std::min(text.find('\n'), text.size());
-    Spec source = spec_from(json::parse(text.substr(0, end)), 0);
-    if (end == text.size()) return source;
-    auto seen = std::make_shared<SourceSpec>(*spec_from(json::parse(text.substr(end)), 0));
-    seen->of = {std::move(source)};
-    return seen;
+    return spec_from(json::parse(text), 0);
   } catch (const json::exception& e) {
     throw Error(Errc::bad_data, "the text of a source is damaged: ", e.what());
   }
+}
+
+Spec with_seen(Spec source, const std::string& seen) {
+  if (seen.empty()) return source;
+  auto out = std::make_shared<SourceSpec>(*spec_from_text(seen));
+  out->of = {std::move(source)};
+  return out;
 }
 
 }  // namespace troupe

@@ -25,9 +25,11 @@ using Spec = std::shared_ptr<const SourceSpec>;
 int64_t batch_size(const SourceSpec& stages);
 
 std::string spec_to_text(const SourceSpec& spec);
-// A second line of the text is that of a stage `seen` (data/source/seen.hpp) behind the others.
 // Throws: Error(bad_data).
 Spec spec_from_text(const std::string& text);
+// The source behind which a stage `seen` stands (data/source/seen.hpp), whose text is `seen`; the
+// source itself if that is empty. Throws: Error(bad_data).
+Spec with_seen(Spec source, const std::string& seen);
 
 // repeat() and prefetch() at the end of a source are numbers; the rest of it are stages, with
 // `seen` as the last one if the source has it.

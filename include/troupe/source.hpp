@@ -93,8 +93,9 @@ struct SourceStep {
   std::function<Record(const SourceCall&)> map = {};
   std::function<bool(const SourceCall&)> keep = {};
   std::function<Expansion(const SourceCall&)> expand = {};
-  // `keep` and `expand` give a record the same number of results in every epoch: they do not draw.
-  // Otherwise a reader that begins late makes the records of all earlier epochs to find its step.
+  // `keep` and `expand` give a record the same number of results in every epoch, whatever they
+  // draw. Otherwise a reader that begins late makes the records of all earlier epochs to find its
+  // step.
   bool same_count = true;
 };
 
@@ -230,9 +231,8 @@ class Source {
 // two until each replica has one; a rest of fewer records than replicas is shared over the last two
 // steps; and with BatchOptions::drop_last a step that is not full is left out. So all replicas take
 // the same number of steps. A synchronous update is the mean over replicas, so records of a smaller
-// batch weigh more; drop_last keeps batches equal. The source is built here, too, once for each
-// call, to learn its fields: this process must find the files. Past the end of the data the step
-// fails with Errc::end_of_data, which ends train() and fit() as if all steps were done. Throws:
+// batch weigh more; drop_last keeps batches equal. Past the end of the data the step fails with
+// Errc::end_of_data, which ends train() and fit() as if all steps were done. Throws:
 // Error(invalid_argument) for stages, arguments and fields that do not fit, and for several
 // replicas of a source that does not end with batches; Error(io), Error(bad_data) for files.
 // Implemented in training/input/read_source.cpp.

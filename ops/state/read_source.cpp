@@ -89,8 +89,7 @@ void start(std::shared_ptr<AsyncContext> ctx) {
   }
   InputRequest request;
   request.source = {ctx, &node.attr<std::string>("source")};
-  if (const auto& seen = node.attr<std::string>("seen"); !seen.empty())
-    request.source = std::make_shared<const std::string>(*request.source + "\n" + seen);
+  request.seen = {ctx, &node.attr<std::string>("seen")};
   request.replica = node.attr<int64_t>("replica");
   request.replicas = node.attr<int64_t>("replicas");
   request.step = node.inputs.empty() ? ctx->run().step : ctx->input(0).item<int64_t>();

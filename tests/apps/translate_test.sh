@@ -110,5 +110,9 @@ expect 65 'train.fr: line 247: byte 1 (0xff) is not UTF-8' "${refused[@]}" --dat
 expect 65 'have no words' "${refused[@]}" --data "$out/empty"
 expect 65 'no pair of sentences is left: 246 with an empty side, the first in line 1' "${refused[@]}" --data "$out/blank"
 expect 78 'vocabulary' "$build/translate" --out "$out/cut" --data "$out/data" --merges 20 --resume
+# A run that is refused leaves the earlier training as it was.
+expect 65 'train.fr' "$build/translate" "${small[@]}" --out "$out/cut" --data "$out/uneven"
+train cut --data "$out/data" --epochs 12 --resume
+[ "$(hash_of cut)" = "$(hash_of whole)" ] || fail 'resumed behind a refused run: other weights'
 [ "$failures" = 0 ] || fail "$failures of $tried refusals are others"
 echo "a language learned, resumed and on a cluster: $(hash_of whole | cut -c 1-16), equal; $tried refusals"

@@ -103,5 +103,9 @@ expect 65 'few.txt: 1 of 2 pairs have both words in the vocabulary' "${text[@]}"
 expect 65 'the vectors grow without limit' "${text[@]}" --min-count 2 --subsample 0 --learning-rate 0.1 --dim 20 --batch 8
 printf "red green red green\n" >"$out/other.txt"
 expect 78 "vocabulary" "$build/words" --out "$out/cut" --data "$out/other.txt" --min-count 2 --resume
+# A run that is refused leaves the earlier training as it was.
+expect 64 '--near zebra' "$build/words" --out "$out/cut" --data "$out/other.txt" --min-count 2 --near zebra
+train cut --data "$out/text.txt.gz" --rule sync --epochs 4 --similarity "$out/judged.txt" --resume
+[ "$(hash_of cut)" = "$(hash_of whole)" ] || fail 'resumed behind a refused run: other weights'
 [ "$failures" = 0 ] || fail "$failures of $tried refusals are others"
 echo "words learned, resumed and on a cluster: $(hash_of whole | cut -c 1-16), equal; $tried refusals"

@@ -18,6 +18,11 @@
 #include "graph/parameter_nodes.hpp"
 
 namespace troupe {
+namespace {
+
+constexpr std::chrono::seconds kMovedTimeout{5};  // to find a process, and for its answer
+
+}  // namespace
 
 ParameterGroup::ParameterGroup(Master& master, ParameterOwnerOptions options, Disk* disk)
     : master_(master),
@@ -372,8 +377,6 @@ void ParameterGroup::ask_epoch(std::function<void(bool is_new)> done) {
     });
   });
 }
-
-constexpr std::chrono::seconds kMovedTimeout{5};
 
 void ParameterGroup::ask_moved(std::function<void(int64_t ms)> done) {
   auto least = std::make_shared<std::atomic<int64_t>>(-1);

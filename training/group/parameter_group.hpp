@@ -79,7 +79,7 @@ class ParameterGroup final : public MeshListener,
   void ask_rate_scale(std::shared_ptr<double> out, Done done);
   RateScale& rate_scale() { return training_.rate_scale; }  // of the owner. Any thread.
   // Asks all processes how long ago a source that a step of this session waits for has moved; -1:
-  // no step waits for one, as far as processes answer within 5 s.
+  // no step waits for one, as far as processes answer within 10 s.
   void ask_moved(std::function<void(int64_t ms)> done);
   // As CheckpointTaker::take().
   void take_checkpoint(CheckpointRequest request, std::function<void()> captured, Done done);

@@ -81,10 +81,10 @@ struct SourceState {
 struct SourceKey {
   uint64_t session;
   int64_t replica, replicas;
-  std::shared_ptr<const std::string> source;
+  std::shared_ptr<const std::string> source, seen;
   bool operator<(const SourceKey& other) const {
-    return std::tie(session, replica, replicas, *source) <
-           std::tie(other.session, other.replica, other.replicas, *other.source);
+    return std::tie(session, replica, replicas, *source, *seen) <
+           std::tie(other.session, other.replica, other.replicas, *other.source, *other.seen);
   }
 };
 
@@ -103,18 +103,18 @@ SourceActor::behavior_type run_source(SourceActor::stateful_pointer<SourceState>
 struct InputState {
   const char* name = "input";
   std::map<SourceKey, SourceActor> sources;
-  // By session and text, of sources that are read.
-  std::map<std::pair<uint64_t, std::string>, std::weak_ptr<SharedStages>> stages;
+  // By session and texts, of sources that are read.
+  std::map<std::tuple<uint64_t, std::string, std::string>, std::weak_ptr<SharedStages>> stages;
 };
 
 std::shared_ptr<SharedStages> stages_of(InputState& state, const SourceKey& key,
                                         const std::shared_ptr<const Registry>& ops) {
   std::erase_if(state.stages, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<SharedStages>& known = state.stages[{key.session, *key.source}];
+  std::weak_ptr<SharedStages>& known = state.stages[{key.session, *key.source, *key.seen}];
   std::shared_ptr<SharedStages> stages = known.lock();
   if (!stages)
-    known = stages =
-        std::make_shared<SharedStages>(plan_source(spec_from_text(*key.source)), functions_of(ops));
+    known = stages = std::make_shared<SharedStages>(
+        plan_source(with_seen(spec_from_text(*key.source), *key.seen)), functions_of(ops));
   return stages;
 }
 
@@ -138,10 +138,11 @@ InputService::behavior_type run_input(InputService::stateful_pointer<InputState>
   });
   return {[self, process, readers](const ReadStep& m) {
             const InputRequest& r = m.request;
-            SourceKey key{m.session, r.replica, r.replicas, r.source};
+            SourceKey key{m.session, r.replica, r.replicas, r.source, r.seen};
             auto known = self->state.sources.find(key);
             if (known == self->state.sources.end()) try {
                 key.source = std::make_shared<const std::string>(*r.source);  // not of this step
+                key.seen = std::make_shared<const std::string>(*r.seen);
                 auto reader =
                     std::make_shared<StepReader>(stages_of(self->state, key, process->ops()),
                                                  r.replica, r.replicas, process->simulated());

@@ -4,12 +4,14 @@
 #include <algorithm>
 
 #include "data/source/spec.hpp"
+#include "graph/base/fnv.hpp"
 #include "graph/op_properties.hpp"
 #include "graph/prune.hpp"
 
 namespace troupe {
 namespace {
 
+constexpr size_t kTextMax = 64 << 10;  // of a source in a manifest, which has a limit of its own
 constexpr size_t kBefore = 40, kShown = 120;  // characters of a text, around a difference
 
 std::string excerpt(const std::string& text, size_t at) {
@@ -32,9 +34,12 @@ void add_sources(const Tower& tower, std::vector<std::string>& to) {
     const Node& node = graph.node(id);
     const InputUse& use = properties_of(node).input;
     if (!use.source) continue;
-    const std::string text =
+    std::string text =
         detail::concat(use.replicas(node), use.replicas(node) == 1 ? " replica: " : " replicas: ",
                        spec_to_text(*plan_source(spec_from_text(use.source(node))).stages));
+    if (text.size() > kTextMax)
+      text = detail::concat(text.substr(0, kTextMax), "... of ", text.size(), " bytes, hash ",
+                            fnv1a64(text));
     if (std::find(to.begin(), to.end(), text) == to.end()) to.push_back(text);
   }
 }

@@ -76,7 +76,7 @@ TEST_CASE("names count without their folders, so copies may stand anywhere") {
 
 // A source of a folder, as the process of a worker builds it from the text of a node.
 Stage built(const Source& source, const std::string& seen) {
-  const SourcePlan plan = plan_source(spec_from_text(source.to_text() + "\n" + seen));
+  const SourcePlan plan = plan_source(with_seen(source.spec(), seen));
   CHECK(plan.epochs == 2);
   CHECK(plan.threads == 3);
   return build_stages(*plan.stages, nullptr);

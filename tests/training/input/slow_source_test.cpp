@@ -97,7 +97,7 @@ TEST_CASE("a read of a session that has ended is cancelled, and makes no source"
   const auto text = std::make_shared<const std::string>(source.to_text());
   const auto read = [&] {
     std::promise<Errc> code;
-    port->read({text, 0, 1, 0},
+    port->read({.source = text, .seen = std::make_shared<const std::string>()},
                [&](Errc c, std::string, std::vector<Tensor>) { code.set_value(c); });
     return code.get_future().get();
   };
