@@ -338,7 +338,7 @@ TEST_CASE("a process that finds other files than the program saw refuses to read
   CHECK(labels.path() == path);
   const std::string text =
       error_text(Errc::bad_data, [&] { train(session, model.towers, {.steps = 1}); });
-  has(text, "node tower0/ReadSource on ");
+  has(text, "/ReadSource on ");
   has(text, "file 2, test-labels (");
 }
 
