@@ -2,7 +2,7 @@
 #
 # python language.py BUILD TEXT [EPOCHS [SEEDS]]: TEXT is plain or gzipped, of characters. For both models and each seed it prints the
 # validation perplexity of both sides after each epoch, and the tokens a second of training and validation on two threads, one side after
-# the other.
+# the other. The program has two towers, each with half of a batch, whose gradients are clipped apart.
 # With PyTorch from bench/peers/install.sh; without it a line says so, and nothing is compared.
 
 import gzip
@@ -135,7 +135,7 @@ def ours(kind, seed, data):
     with tempfile.TemporaryDirectory() as out:
         words = [os.path.join(BUILD, "language"), "--data", TEXT, "--model", kind, "--epochs", str(EPOCHS), "--seed", str(seed),
                  "--units", str(UNITS), "--layers", str(LAYERS), "--heads", str(HEADS), "--length", str(LENGTH), "--batch", str(BATCH),
-                 "--learning-rate", str(RATE), "--clip", str(CLIP), "--replicas", "1", "--sample", "1", "--out", out]
+                 "--learning-rate", str(RATE), "--clip", str(CLIP), "--replicas", "2", "--sample", "1", "--out", out]
         done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
