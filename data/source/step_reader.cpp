@@ -142,8 +142,9 @@ void StepReader::State::jump_to(int64_t step) {
 
 // Makes the next step. Requires: the lock, which is open meanwhile.
 void StepReader::State::work(std::unique_lock<std::mutex>& lock) {
-  const auto [step, jumps_there] = next_step(asked()).value();
-  if (jumps_there) jump_to(step);
+  const NextStep next = next_step(asked()).value();
+  const int64_t step = next.step;
+  if (next.jumps) jump_to(step);
   steps.at = step + 1;
   const int64_t aim = jumps;
   cursor_used = true;
