@@ -1,21 +1,16 @@
-// Makes the parameters that calls need, begins epochs, and hands events to the listener.
+// Begins epochs, changes the rate scale, and hands events to the listener.
 #include "training/group/parameter_group.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <future>
-#include <set>
 #include <tuple>
 
 #include "actors/master/gate.hpp"
 #include "actors/async/guard.hpp"
-#include "graph/task_of.hpp"
-#include "training/group/once_a_step.hpp"
 #include "training/group/pushed_parameters.hpp"
-#include "training/group/training_warnings.hpp"
 #include "training/input/input_service.hpp"
 #include "training/rules/optimizer.hpp"
-#include "graph/parameter_nodes.hpp"
 
 namespace troupe {
 namespace {
@@ -30,7 +25,8 @@ ParameterGroup::ParameterGroup(Master& master, ParameterOwnerOptions options, Di
       shards_(master, table_),
       maker_(master, table_, shards_, !options_.container.empty()),
       routes_(master, table_, shards_),
-      checkpoints_(master, table_, shards_, disk) {
+      checkpoints_(master, table_, shards_, disk),
+      parameters_(master, options_, {table_, shards_, maker_, routes_, calls_}) {
   table_.container = shared() ? options_.container : own_container(master.session());
   if (shared()) master.runs().steps().share();
 }
@@ -84,18 +80,6 @@ void ParameterGroup::actor_ended(const caf::error& reason) {
                                   "; close it, and begin anew from a checkpoint"));
 }
 
-std::vector<ParameterSpec> ParameterGroup::parameters() const {
-  std::lock_guard lock(mutex_);
-  std::vector<ParameterSpec> out;
-  for (const auto& [name, known] : known_)
-    if (known.made) out.push_back(known.spec);
-  return out;
-}
-std::vector<int32_t> ParameterGroup::replicas_in_graph() const {
-  std::lock_guard lock(mutex_);
-  return replicas_;
-}
-
 void ParameterGroup::Events::listen(Listener listener) {
   {
     std::lock_guard lock(mutex_);
@@ -127,6 +111,8 @@ bool ParameterGroup::Events::ended() const {
   return ended_;
 }
 
+void ParameterGroup::check_optimizers() const { pushed_in(master_.graph()); }
+
 // Members
 
 void ParameterGroup::up(const Member& member, const caf::actor&) {
@@ -155,163 +141,6 @@ void ParameterGroup::lost_member(const std::string& task, const std::string& rea
   }
 }
 
-// Parameters that a call needs
-
-// Parameters that are made together, and tried again together when that fails.
-struct ParameterGroup::Batch {
-  std::vector<ParameterSpec> parameters;  // by name
-  std::vector<Output> initial;            // their first values
-  // Touched by the actor only:
-  double rate_scale = 1;  // of its shards; 0: not known
-  bool making = false;
-  std::vector<int32_t> shards;  // once they are laid out
-  std::vector<Done> behind;     // of all callers that wait for it, while it is being made
-};
-
-void ParameterGroup::check_optimizers() const { pushed_in(master_.graph()); }
-
-// The batches of the parameters among `nodes`; those in none yet are a new one.
-ParameterGroup::Batches ParameterGroup::batches_of(const std::vector<int32_t>& nodes) {
-  const Graph& graph = master_.graph();
-  Pushed pushed = pushed_in(graph);
-  if (pushed.replicas.empty()) pushed.replicas.insert(0);
-  for (int32_t replica = 0; replica < options_.replicas; ++replica) pushed.replicas.insert(replica);
-  std::map<std::string, std::pair<ParameterSpec, Output>> wanted;
-  for (int32_t id : parameter_nodes(graph, nodes)) {
-    const Node& node = graph.node(id);
-    const auto& name = parameter_name(node);
-    ParameterSpec spec{name, node.outputs[0].dtype, node.outputs[0].shape, {}};
-    if (auto it = pushed.optimizers.find(name); it != pushed.optimizers.end())
-      spec.optimizer = it->second;
-    wanted.try_emplace(name, std::move(spec),
-                       graph.output(properties_of(node).parameter.initial(node)));
-  }
-  auto fresh = std::make_shared<Batch>();
-  std::lock_guard lock(mutex_);
-  replicas_.assign(pushed.replicas.begin(), pushed.replicas.end());
-  Batches out;
-  for (auto& [name, what] : wanted) {
-    const auto [it, added] = known_.try_emplace(name, Known{what.first, fresh});
-    const auto& batch = it->second.batch;
-    if (std::find(out.begin(), out.end(), batch) == out.end()) out.push_back(batch);
-    if (!added) continue;
-    if (pushed.filled.count(name))
-      master_.process().log()->warn(
-          "the rows that a gather leaves out of a gradient are pushed as zeros: parameter={}",
-          name);
-    fresh->parameters.push_back(std::move(what.first));
-    fresh->initial.push_back(what.second);
-  }
-  return out;
-}
-
-void ParameterGroup::ensure(const std::vector<int32_t>& nodes, Done done) {
-  std::vector<std::pair<std::shared_ptr<Batch>, int64_t>> wanted;  // with the call for its values
-  try {
-    check_once_a_step(master_.graph(), nodes);
-    const TrainingWarnings warnings = training_warnings(master_.graph(), nodes);
-    for (const std::string& average : warnings.still)
-      master_.process().log()->warn(
-          "a training step leaves a running average as it is, pass the update through "
-          "Model::with_updates(): parameter={}",
-          average);
-    for (const auto& [parameter, nearest] : warnings.unread)
-      master_.process().log()->warn(
-          "no node reads a parameter, so its values have no effect: parameter={} nearest={}",
-          parameter, nearest);
-    for (const auto& batch : batches_of(nodes))
-      if (!made(*batch)) wanted.emplace_back(batch, master_.calls().prepare(batch->initial, {}));
-  } catch (const Error& e) {
-    done(e.code(), e.what());
-    return;
-  }
-  post([this, wanted = std::move(wanted), done = calls_.add(std::move(done))] {
-    const Done ended = when_all(wanted.size(), done);
-    for (const auto& [batch, call] : wanted) {
-      if (made(*batch)) {
-        ended(Errc::ok, {});
-        continue;
-      }
-      batch->behind.push_back(ended);
-      if (!std::exchange(batch->making, true)) make(batch, call);
-    }
-  });
-}
-
-bool ParameterGroup::made(const Batch& batch) const {
-  std::lock_guard lock(mutex_);
-  return known_.at(batch.parameters.at(0).name).made;
-}
-
-// Shards live on all ps tasks, also on one that is away just now; without any, on the workers that
-// are there; without these, here.
-void ParameterGroup::choose_tasks() {
-  if (!table_.tasks.empty()) return;
-  std::set<std::string> tasks;
-  for (const std::string& device : master_.devices())
-    if (device.rfind("/job:ps/", 0) == 0) tasks.insert(task_of(device));
-  if (tasks.empty())
-    for (const auto& [task, agent] : master_.members().agents())
-      if (task.rfind("/job:worker/", 0) == 0) tasks.insert(task);
-  if (tasks.empty()) tasks.insert(master_.process().task());
-  table_.tasks.assign(tasks.begin(), tasks.end());
-}
-
-void ParameterGroup::make(const std::shared_ptr<Batch>& batch, int64_t call) {
-  if (batch->shards.empty()) {
-    choose_tasks();
-    try {
-      batch->shards = table_.add(batch->parameters, options_.shards);
-    } catch (const Error& e) {
-      return made(batch, e.code(), e.what());
-    }
-    std::vector<std::string> names;
-    for (const ParameterSpec& spec : batch->parameters) names.push_back(spec.name);
-    maker_.add_source(call, std::move(names));
-  }
-  const auto send_routes = [this, batch] {
-    routes_.send_all(
-        [this, batch](Errc code, const std::string& text) { made(batch, code, text); });
-  };
-  if (table_.usable(batch->shards)) return send_routes();  // only the routes were missing
-  maker_.make(
-      batch->shards, replicas_in_graph(),
-      [this, batch, call, send_routes, epoch = table_.epoch](Errc code, const std::string& text) {
-        if (owner() && table_.epoch != epoch)
-          return make(batch, call);  // a training began meanwhile, without them
-        if (code != Errc::ok) return made(batch, code, text);
-        scale_rates(batch, send_routes);
-      });
-}
-
-// Shards are made at a rate scale of 1. Calls `ready` when those of the batch are in use at the
-// session's, which may change meanwhile.
-void ParameterGroup::scale_rates(const std::shared_ptr<Batch>& batch,
-                                 const std::function<void()>& ready) {
-  const double scale = table_.rate_scale;
-  if (!owner() || scale == batch->rate_scale) {
-    table_.use(batch->shards);
-    return ready();
-  }
-  batch->rate_scale = 0;
-  tell_rate_scale(batch->shards, scale, /*step=*/INT64_MAX,
-                  [this, batch, ready, scale](Errc code, const std::string& text) {
-                    if (code != Errc::ok) return made(batch, code, text);
-                    batch->rate_scale = scale;
-                    scale_rates(batch, ready);
-                  });
-}
-
-// The batch has been made, or making it failed: the next caller that needs it tries again.
-void ParameterGroup::made(const std::shared_ptr<Batch>& batch, Errc code, const std::string& text) {
-  batch->making = false;
-  if (code == Errc::ok) {
-    std::lock_guard lock(mutex_);
-    for (const ParameterSpec& spec : batch->parameters) known_.at(spec.name).made = true;
-  }
-  for (const Done& behind : std::exchange(batch->behind, {})) behind(code, text);
-}
-
 // Epochs
 
 void ParameterGroup::establish(Start start, Done done) {
@@ -333,7 +162,7 @@ void ParameterGroup::establish(Start start, Done done) {
     table_.rule = start.rule.value_or(table_.rule);
     table_.rate_scale = start.rate_scale;
     ++table_.epoch;
-    maker_.make_again(replicas_in_graph(),
+    maker_.make_again(parameters_.replicas(),
                       [this, start, tell_all](Errc code, const std::string& text) {
                         if (code != Errc::ok)
                           tell_all(code, text);
@@ -346,7 +175,7 @@ void ParameterGroup::establish(Start start, Done done) {
 // How far a shard's slowest replica is says nothing of ours where others' replicas are in it.
 void ParameterGroup::look_again(int64_t step, Done done) {
   post([this, step = shared() ? 0 : step, done = calls_.add(std::move(done))] {
-    maker_.look_again(replicas_in_graph(), served_, step,
+    maker_.look_again(parameters_.replicas(), served_, step,
                       [this, done](Errc code, const std::string& text) {
                         if (code != Errc::ok)
                           done(code, text);
@@ -358,11 +187,11 @@ void ParameterGroup::look_again(int64_t step, Done done) {
 
 std::shared_ptr<const void> ParameterGroup::claim_training() {
   std::lock_guard lock(mutex_);
-  if (!training_.claim.expired()) return nullptr;
+  if (!training_.expired()) return nullptr;
   TrainingSteps& steps = master_.runs().steps();
   steps.train(true);
   std::shared_ptr<const void> out(&steps, [&steps](const void*) { steps.train(false); });
-  training_.claim = out;
+  training_ = out;
   return out;
 }
 
@@ -425,27 +254,17 @@ void ParameterGroup::set_rate_scale(double scale, int64_t step, Done done) {
   rate_scale().begin_telling();
   post([this, scale, step, done = calls_.add(std::move(done))] {
     const double before = std::exchange(table_.rate_scale, scale);
-    tell_rate_scale(table_.numbers(), scale, step,
-                    [this, before, scale, step, done](Errc code, const std::string& text) {
-                      if (code == Errc::ok) {
-                        rate_scale().told(scale);
-                        master_.process().log()->info(
-                            "learning rates change: rate_scale={} before={} step={}", scale, before,
-                            step);
-                      }
-                      done(code, text);
-                    });
+    shards_.scale_rates(table_.numbers(), scale, step,
+                        [this, before, scale, step, done](Errc code, const std::string& text) {
+                          if (code == Errc::ok) {
+                            rate_scale().told(scale);
+                            master_.process().log()->info(
+                                "learning rates change: rate_scale={} before={} step={}", scale,
+                                before, step);
+                          }
+                          done(code, text);
+                        });
   });
-}
-
-void ParameterGroup::tell_rate_scale(const std::vector<int32_t>& shards, double scale, int64_t step,
-                                     Done done) {
-  shards_.ask_all(
-      shards,
-      [&](int32_t shard) {
-        return SetRateScale{table_.container, shard, table_.epoch, step, scale};
-      },
-      std::move(done));
 }
 
 void ParameterGroup::ask_rate_scale(std::shared_ptr<double> out, Done done) {

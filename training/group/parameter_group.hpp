@@ -1,8 +1,8 @@
 // ParameterGroup: the parameters of one session, on the side of its master. It knows them by name,
 // has their shards made and routes to them sent, takes checkpoints, and restores shards under a new
-// epoch when some are lost. Its members have a file each: the places of shards (shard_table),
-// requests to them (shard_requests), making them (shard_maker), routes (route_sender), checkpoints
-// (checkpoint_taker).
+// epoch when some are lost. Its members have a file each: the parameters by name
+// (graph_parameters), the places of shards (shard_table), requests to them (shard_requests), making
+// them (shard_maker), routes (route_sender), checkpoints (checkpoint_taker).
 //
 // When it ends, the shards of the session's own container are dropped; a shared container stays.
 // Owner: the session. Thread: any; its own actor does the work on shards, and calls from other
@@ -12,7 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,6 +20,7 @@
 
 #include "actors/master/session_state.hpp"
 #include "training/group/checkpoint_taker.hpp"
+#include "training/group/graph_parameters.hpp"
 #include "actors/async/open_calls.hpp"
 #include "training/group/rate_scale.hpp"
 #include "training/group/route_sender.hpp"
@@ -40,10 +40,9 @@ class ParameterGroup final : public MeshListener,
   void begin();  // after construction; end() before the master stops, also twice
   void end();
 
-  // Creates the shards of those parameters among `nodes` that have none yet, and sets their first
-  // values; also those whose last try has failed. Master's thread or a caller's: the one that grows
-  // the graph.
-  void ensure(const std::vector<int32_t>& nodes, Done done);
+  void ensure(const std::vector<int32_t>& nodes, Done done) {  // as GraphParameters::ensure()
+    parameters_.ensure(nodes, std::move(done));
+  }
   // Throws: Error(invalid_argument) naming a parameter of the graph that has two optimizers. For
   // such a graph ensure() fails in the same way.
   void check_optimizers() const;
@@ -77,7 +76,7 @@ class ParameterGroup final : public MeshListener,
   void set_rate_scale(double scale, int64_t step, Done done);
   // For parameters that another session owns: `out` gets the rate scale of their shards.
   void ask_rate_scale(std::shared_ptr<double> out, Done done);
-  RateScale& rate_scale() { return training_.rate_scale; }  // of the owner. Any thread.
+  RateScale& rate_scale() { return rate_scale_; }  // of the owner. Any thread.
   // Asks all processes how long ago a source that a step of this session waits for has moved; -1:
   // no step waits for one, as far as processes answer within 10 s.
   void ask_moved(std::function<void(int64_t ms)> done);
@@ -101,8 +100,9 @@ class ParameterGroup final : public MeshListener,
   };
   void listen(Listener listener) { events_.listen(std::move(listener)); }
 
-  std::vector<ParameterSpec> parameters() const;   // made so far, by name. Any thread.
-  std::vector<int32_t> replicas_in_graph() const;  // of the last ensure(). Any thread.
+  // As GraphParameters::made() and replicas(). Any thread.
+  std::vector<ParameterSpec> parameters() const { return parameters_.made(); }
+  std::vector<int32_t> replicas_in_graph() const { return parameters_.replicas(); }
   bool shared() const { return !options_.container.empty(); }
   bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
   // The step at which replicas of a session that is not the owner continue after establish().
@@ -113,13 +113,6 @@ class ParameterGroup final : public MeshListener,
   void down(const Member& member, const std::string& reason) override;
 
  private:
-  struct Batch;
-  using Batches = std::vector<std::shared_ptr<Batch>>;
-  struct Known {
-    ParameterSpec spec;
-    std::shared_ptr<Batch> batch;
-    bool made = false;
-  };
   // Hands events to the listener, until the group ends.
   class Events {
    public:
@@ -136,13 +129,6 @@ class ParameterGroup final : public MeshListener,
 
   void actor_ended(const caf::error& reason);
   void post(std::function<void()> work) { shards_.poster()(std::move(work)); }
-  Batches batches_of(const std::vector<int32_t>& nodes);
-  bool made(const Batch& batch) const;
-  void make(const std::shared_ptr<Batch>& batch, int64_t call);
-  void made(const std::shared_ptr<Batch>& batch, Errc code, const std::string& text);
-  void tell_rate_scale(const std::vector<int32_t>& shards, double scale, int64_t step, Done done);
-  void scale_rates(const std::shared_ptr<Batch>& batch, const std::function<void()>& ready);
-  void choose_tasks();
   void lost_member(const std::string& task, const std::string& reason);
   void begin_epoch(const Start& start, Done done);
 
@@ -159,14 +145,11 @@ class ParameterGroup final : public MeshListener,
   uint64_t served_ = 0;  // the epoch that the last establish() has begun, or followed to
 
   std::atomic<bool> established_ = false;
-  OpenCalls calls_;           // of other threads
-  mutable std::mutex mutex_;  // guards the rest
-  struct Training {
-    std::weak_ptr<const void> claim;
-    RateScale rate_scale;  // has a mutex of its own
-  } training_;
-  std::map<std::string, Known> known_;
-  std::vector<int32_t> replicas_;
+  OpenCalls calls_;  // of other threads
+  GraphParameters parameters_;
+  RateScale rate_scale_;
+  std::mutex mutex_;  // guards training_
+  std::weak_ptr<const void> training_;
 };
 
 // The parameters as a session of `master` owns them. `disk`: for checkpoints; null: the real one.

@@ -25,6 +25,16 @@ void ShardRequests::describe(const std::vector<int32_t>& shards,
       std::move(each), std::move(done));
 }
 
+void ShardRequests::scale_rates(const std::vector<int32_t>& shards, double scale, int64_t step,
+                                Done done) {
+  ask_all(
+      shards,
+      [&](int32_t shard) {
+        return SetRateScale{table_.container, shard, table_.epoch, step, scale};
+      },
+      std::move(done));
+}
+
 void ShardRequests::find_service(const std::string& task, const std::string& name,
                                  std::chrono::seconds timeout, Then<caf::actor> then) {
   if (task == master_.process().task()) {

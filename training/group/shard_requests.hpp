@@ -60,6 +60,8 @@ class ShardRequests {
   void ask_all(const std::vector<int32_t>& shards, const MessageOf& message_of, Done done);
   void describe(const std::vector<int32_t>& shards,
                 std::function<void(int32_t shard, const ShardDescription&)> each, Done done);
+  // Tells shards the rate scale that holds from the updates of `step` on.
+  void scale_rates(const std::vector<int32_t>& shards, double scale, int64_t step, Done done);
 
  private:
   void find_service(const std::string& task, const std::string& name, std::chrono::seconds timeout,
