@@ -12,6 +12,7 @@
 #include "apps/program/checkpoints.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
+#include "apps/program/tokens.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"
 #include "troupe/text.hpp"
@@ -69,22 +70,16 @@ Text load(const Options& given, const OutFolder& out) {
     counts = bpe->counts(counts);
   }
   const Vocabulary vocabulary = Vocabulary::of(counts, {.min_count = kSeen});
-  char fingerprint[20];
-  std::snprintf(fingerprint, sizeof fingerprint, "%" PRIx64, vocabulary.fingerprint());
-  const std::string work = detail::concat(given.tokens, ", a vocabulary of ", vocabulary.size(),
-                                          " with the fingerprint ", fingerprint);
+  const std::string work = given.tokens + ", " + work_of(vocabulary);
   if (given.resume) require_work(out, work);
-  const auto file = [&](const char* name) {
-    return (out / detail::concat(name, "-", fingerprint, ".txt")).string();
-  };
-  const std::string words = file("vocabulary");
+  const std::string words = token_file(out, "vocabulary", vocabulary);
   vocabulary.write(words);
   SourceArgs tokens = {{"kind", given.tokens},
                        {"vocabulary", words},
                        {"vocabulary_size", vocabulary.size()},
-                       {"fingerprint", std::string(fingerprint)}};
+                       {"fingerprint", fingerprint_of(vocabulary)}};
   if (bpe) {
-    const std::string merges = file("merges");
+    const std::string merges = token_file(out, "merges", vocabulary);
     bpe->write(merges);
     tokens.insert({{"merges", merges}, {"split", std::string("whitespace")}, {"line_ends", true}});
   }

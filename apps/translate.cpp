@@ -12,6 +12,7 @@
 #include "apps/program/checkpoints.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
+#include "apps/program/tokens.hpp"
 #include "apps/translate/last_weights.hpp"
 #include "apps/translate/translator.hpp"
 #include "troupe/ops.hpp"
@@ -122,7 +123,7 @@ int learn(const Options& given) {
              test = languages.files(given.test);
   const OutFolder out(given.out, true);
   const Pieces pieces = Pieces::learn(train, given.merges, out);
-  if (given.resume) require_work(out, pieces.work());
+  if (given.resume) require_work(out, work_of(pieces.vocabulary()));
   const Corpus corpus = load_corpus(train, held, pieces,
                                     {.longest = given.length,
                                      .batch = given.batch / given.replicas,
@@ -175,11 +176,11 @@ int learn(const Options& given) {
   options.validation_source = corpus.validation;
   options.train.rule = aggregation_from_string(given.rule);
   options.train.checkpoint_dir = (out / "checkpoints").string();
-  if (!given.resume) begin_work(out, pieces.work());
+  if (!given.resume) begin_work(out, work_of(pieces.vocabulary()));
   const FitResult result = fit_in_sight(session, towers, corpus.train, options, given, given.rule);
   after_training(session, options.train, [&] {
     last.average(session, result.history.back().epoch);
-    pieces.keep();
+    pieces.keep(out);
     const std::vector<Words> found = translator(session, lines, pieces);
     std::printf("test: BLEU %.2f of words in lower case, %zu sentences, %" PRId64 " beams\n",
                 bleu_of(found, lines.references), found.size(), given.beams);

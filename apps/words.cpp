@@ -13,6 +13,7 @@
 #include "apps/program/checkpoints.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
+#include "apps/program/tokens.hpp"
 #include "apps/words/answers.hpp"
 #include "apps/words/similarity.hpp"
 #include "apps/words/skip_gram.hpp"
@@ -58,12 +59,9 @@ Text load(const Options& given, const OutFolder& out) {
     throw Error(Errc::bad_data, path, " has ", counted.size(), " different words; ", known,
                 " stand there at least ", given.min_count,
                 " times, and 2 are needed, from more text or with a smaller --min-count");
-  char fingerprint[20];
-  std::snprintf(fingerprint, sizeof fingerprint, "%" PRIx64, vocabulary.fingerprint());
-  const std::string work =
-      detail::concat("a vocabulary of ", vocabulary.size(), " with the fingerprint ", fingerprint);
+  const std::string work = work_of(vocabulary);
   if (given.resume) require_work(out, work);
-  const std::string words = (out / detail::concat("vocabulary-", fingerprint, ".txt")).string();
+  const std::string words = token_file(out, "vocabulary", vocabulary);
   vocabulary.write(words);
   std::vector<int64_t> counts = vocabulary.counts(counted);
   const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
@@ -71,7 +69,7 @@ Text load(const Options& given, const OutFolder& out) {
   const Source lines = Source::of("lines", {{"paths", std::vector<std::string>{path}}})
                            .map("tokenize", {{"kind", given.tokens},
                                              {"vocabulary", words},
-                                             {"fingerprint", std::string(fingerprint)}})
+                                             {"fingerprint", fingerprint_of(vocabulary)}})
                            .cache();
   SourceArgs pairs = {{"window", given.window}, {"per", std::string("record")}};
   if (given.subsample > 0) pairs.insert({{"subsample", given.subsample}, {"counts", counts}});

@@ -2,9 +2,8 @@
 #include "apps/translate/corpus.hpp"
 
 #include <algorithm>
-#include <cinttypes>
-#include <cstdio>
 
+#include "apps/program/tokens.hpp"
 #include "troupe/tensor.hpp"
 
 using namespace troupe;
@@ -14,13 +13,6 @@ namespace {
 constexpr int64_t kSeen = 2;         // a piece seen less often is <unk>, which so has examples
 constexpr int64_t kAtOnce = 32;      // sentences, in evaluation
 constexpr int64_t kOrder = 1 << 20;  // pairs that a draw chooses from
-constexpr const char *kVocabulary = "vocabulary", *kMerges = "merges";  // begins of files' names
-
-std::string hexadecimal(uint64_t number) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%" PRIx64, number);
-  return text;
-}
 
 Source pairs_of(const std::vector<std::string>& paths, const Pieces& pieces) {
   return Source::of("lines", {{"paths", paths},
@@ -47,39 +39,36 @@ Pieces Pieces::learn(const std::vector<std::string>& paths, int64_t merges, cons
   if (words.empty()) throw Error(Errc::bad_data, paths[0], " and ", paths[1], " have no words");
   const Bpe bpe = Bpe::train(words, merges);
   const Vocabulary vocabulary = Vocabulary::of(bpe.counts(words), {.min_count = kSeen});
-  Pieces made(out, vocabulary, bpe, detail::concat("-", hexadecimal(vocabulary.fingerprint())));
-  vocabulary.write(made.file(kVocabulary, made.mark_));
-  bpe.write(made.file(kMerges, made.mark_));
-  return made;
+  const Files files = {token_file(out, "vocabulary", vocabulary),
+                       token_file(out, "merges", vocabulary)};
+  vocabulary.write(files.vocabulary);
+  bpe.write(files.merges);
+  return {files, vocabulary, bpe};
 }
 
 Pieces Pieces::read(const OutFolder& out) {
-  return {out, Vocabulary::read((out / (std::string(kVocabulary) + ".txt")).string()),
-          Bpe::read((out / (std::string(kMerges) + ".txt")).string()), ""};
+  const Files files = kept(out);
+  return {files, Vocabulary::read(files.vocabulary), Bpe::read(files.merges)};
 }
 
-void Pieces::keep() const {
-  vocabulary_.write(file(kVocabulary, ""));
-  bpe_.write(file(kMerges, ""));
+void Pieces::keep(const OutFolder& out) const {
+  const Files files = kept(out);
+  vocabulary_.write(files.vocabulary);
+  bpe_.write(files.merges);
 }
 
-std::string Pieces::work() const {
-  return detail::concat("a vocabulary of ", vocabulary_.size(), " pieces of words with the ",
-                        "fingerprint ", hexadecimal(vocabulary_.fingerprint()));
-}
-
-std::string Pieces::file(const char* name, const std::string& mark) const {
-  return (folder_ / detail::concat(name, mark, ".txt")).string();
+Pieces::Files Pieces::kept(const OutFolder& out) {
+  return {(out / "vocabulary.txt").string(), (out / "merges.txt").string()};
 }
 
 SourceArgs Pieces::arguments(const std::string& field, bool begin) const {
   return {{"field", field},
           {"kind", std::string("bpe")},
           {"split", std::string("words")},
-          {"vocabulary", file(kVocabulary, mark_)},
-          {"merges", file(kMerges, mark_)},
+          {"vocabulary", files_.vocabulary},
+          {"merges", files_.merges},
           {"vocabulary_size", vocabulary_.size()},
-          {"fingerprint", hexadecimal(vocabulary_.fingerprint())},
+          {"fingerprint", fingerprint_of(vocabulary_)},
           {"begin", begin},
           {"end", true}};
 }

@@ -21,8 +21,8 @@ class Pieces {
   static Pieces learn(const std::vector<std::string>& paths, int64_t merges, const OutFolder& out);
   // Reads the files that keep() has left beside the weights of a training.
   static Pieces read(const OutFolder& out);
-  void keep() const;
-  std::string work() const;  // a line that says which pieces these are, for require_work()
+  void keep(const OutFolder& out) const;
+  const troupe::Vocabulary& vocabulary() const { return vocabulary_; }
 
   // The arguments of `tokenize` for a field; `begin`: with the mark of the begin.
   troupe::SourceArgs arguments(const std::string& field, bool begin) const;
@@ -30,15 +30,14 @@ class Pieces {
   int64_t size() const { return vocabulary_.size(); }
 
  private:
-  Pieces(const OutFolder& out, troupe::Vocabulary vocabulary, troupe::Bpe bpe, std::string mark)
-      : folder_(out.path()),
-        mark_(std::move(mark)),
-        vocabulary_(std::move(vocabulary)),
-        bpe_(std::move(bpe)) {}
-  std::string file(const char* name, const std::string& mark) const;
+  struct Files {
+    std::string vocabulary, merges;
+  };
+  Pieces(Files files, troupe::Vocabulary vocabulary, troupe::Bpe bpe)
+      : files_(std::move(files)), vocabulary_(std::move(vocabulary)), bpe_(std::move(bpe)) {}
+  static Files kept(const OutFolder& out);
 
-  const std::filesystem::path folder_;
-  const std::string mark_;  // in the names of its files
+  const Files files_;
   const troupe::Vocabulary vocabulary_;
   const troupe::Bpe bpe_;
 };
