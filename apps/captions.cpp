@@ -136,15 +136,14 @@ int run(Options given) {
   options.batch_size = given.scenes.batch;
   options.validation_source = scenes.validation;
   options.evaluation = asked.evaluation(false);
-  options.train.rule = aggregation_from_string(given.rule);
-  options.train.checkpoint_dir = (out / "checkpoints").string();
-  const FitResult result = fit_in_sight(session, towers, scenes.train, options, given, given.rule);
-  after_training(session, options.train, [&] {
+  const Fitted fitted =
+      fit_in_sight(session, towers, scenes.train, options, given, out, given.rule);
+  after_training(session, fitted.options, [&] {
     report(session, asked, scenes, given, out, *process.ops);
     save_weights(session, (out / "weights.safetensors").string());
   });
   std::printf("weights: %s\n", (out / "weights.safetensors").c_str());
-  write_curve(result, out, given);
+  write_curve(fitted.result, out, given);
   return 0;
 }
 

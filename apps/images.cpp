@@ -187,11 +187,9 @@ int run(const Options& given) {
   options.batch_size = given.batch / given.replicas;
   options.validation_source = data.validation;
   options.evaluation = net.evaluation;
-  options.train.rule = aggregation_from_string(given.rule);
-  options.train.checkpoint_dir = (out / "checkpoints").string();
-  const FitResult result =
-      fit_in_sight(session, net.towers, data.train, options, given, given.rule);
-  after_training(session, options.train, [&] {
+  const Fitted fitted =
+      fit_in_sight(session, net.towers, data.train, options, given, out, given.rule);
+  after_training(session, fitted.options, [&] {
     const Scores scores = evaluate(session, net.evaluation, data.test);
     std::printf("test: accuracy %.2f %%, loss %.4f\n", 100 * scores.at("accuracy"),
                 scores.at("loss"));
@@ -200,7 +198,7 @@ int run(const Options& given) {
   std::printf("weights: %s\n", (out / "weights.safetensors").c_str());
   Plot curve{given.network.name + ": classes of pictures", "epoch", "loss, accuracy"};
   const std::string part = given.held_out > 0 ? "validation" : "test";
-  for (const FitEpoch& epoch : result.history) {
+  for (const FitEpoch& epoch : fitted.result.history) {
     const auto x = static_cast<double>(epoch.epoch);
     curve.add("training loss", x, epoch.loss);
     for (const auto& [name, score] : epoch.scores) curve.add(part + " " + name, x, score);

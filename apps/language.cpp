@@ -191,17 +191,15 @@ int run(const Options& given) {
   options.batch_size = given.batch / given.replicas;
   options.plateau = given.plateau;
   options.validation_source = text.validation;
-  options.train.rule = aggregation_from_string(given.rule);
-  options.train.checkpoint_dir = (out / "checkpoints").string();
   if (!given.resume) begin_work(out, text.work);
-  const FitResult result = fit_in_sight(session, towers, text.train, options, given, given.rule);
-  after_training(session, options.train, [&] {
+  const Fitted fitted = fit_in_sight(session, towers, text.train, options, given, out, given.rule);
+  after_training(session, fitted.options, [&] {
     const std::string words = written(session.run({sample}, {}, {.seed = given.seed})[0], text);
     std::printf("sample: %s\n%s\n", write_extra(out / "sample.txt", words, given.say()).c_str(),
                 words.c_str());
   });
   Plot curve{given.network.model + ": the next token", "epoch", "perplexity"};
-  for (const FitEpoch& epoch : result.history) {
+  for (const FitEpoch& epoch : fitted.result.history) {
     const auto x = static_cast<double>(epoch.epoch);
     curve.add("training", x, std::exp(epoch.loss));
     curve.add("validation", x, epoch.scores.at("perplexity"));

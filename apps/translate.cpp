@@ -174,12 +174,11 @@ int learn(const Options& given) {
   };
   options.epochs = given.epochs;
   options.validation_source = corpus.validation;
-  options.train.rule = aggregation_from_string(given.rule);
-  options.train.checkpoint_dir = (out / "checkpoints").string();
   if (!given.resume) begin_work(out, work_of(pieces.vocabulary()));
-  const FitResult result = fit_in_sight(session, towers, corpus.train, options, given, given.rule);
-  after_training(session, options.train, [&] {
-    last.average(session, result.history.back().epoch);
+  const Fitted fitted =
+      fit_in_sight(session, towers, corpus.train, options, given, out, given.rule);
+  after_training(session, fitted.options, [&] {
+    last.average(session, fitted.result.history.back().epoch);
     pieces.keep(out);
     const std::vector<Words> found = translator(session, lines, pieces);
     std::printf("test: BLEU %.2f of words in lower case, %zu sentences, %" PRId64 " beams\n",
@@ -187,7 +186,7 @@ int learn(const Options& given) {
     show(given, out, "test", found, lines);
   });
   Plot curve{given.from + " to " + given.to + ": " + given.network.model, "epoch", ""};
-  for (const FitEpoch& epoch : result.history)
+  for (const FitEpoch& epoch : fitted.result.history)
     for (const auto& [name, score] : epoch.scores)
       curve.add("validation " + name, static_cast<double>(epoch.epoch), score);
   std::printf("curve: %s\n", write_plot(out, "curve", curve, given.say()).c_str());

@@ -170,8 +170,6 @@ int run(const Options& given) {
   options.epochs = given.epochs;
   options.batch_size = given.batch;
   options.validation_source = text.validation;
-  options.train.rule = aggregation_from_string(given.rule);
-  options.train.checkpoint_dir = (out / "checkpoints").string();
   std::string picture;
   // Vectors of zeros have a loss of log 2 for a pair and for each of its negatives.
   options.on_step = [most = 10 * std::log(2.0) *
@@ -197,14 +195,15 @@ int run(const Options& given) {
   };
   if (!given.resume) begin_work(out, text.work);
   const auto begin = std::chrono::steady_clock::now();
-  const FitResult result = fit_in_sight(session, replicas, text.train, options, given, given.rule);
+  const Fitted fitted =
+      fit_in_sight(session, replicas, text.train, options, given, out, given.rule);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  const int64_t epochs = given.epochs - result.training.resumed_at * given.epochs /
-                                            std::max<int64_t>(1, result.training.steps);
+  const int64_t epochs = given.epochs - fitted.result.training.resumed_at * given.epochs /
+                                            std::max<int64_t>(1, fitted.result.training.steps);
   if (epochs > 0)
     std::printf("speed: %.0f words/s\n",
                 static_cast<double>(text.words * epochs) / seconds.count());
-  after_training(session, options.train, [&] {
+  after_training(session, fitted.options, [&] {
     for (const int64_t id : words)
       std::printf("near %s\n", answers.neighbours(session, id).c_str());
     answers.write(session, (out / "vectors.txt").string());

@@ -109,7 +109,6 @@ Trained train_in_sight(Session& session, const std::vector<Tower>& towers, Train
   if (options.checkpoint_every == 0)
     options.checkpoint_every = std::max<int64_t>(1, options.steps / kCheckpoints);
   options.data_seed = static_cast<uint64_t>(given.seed);
-  set_in_sight(options, line, given, label);
   if (curve && given.resume) curve->add_csv(out / "curve.csv");
   const auto keep_curve = [&](int64_t step) {
     if (curve && step % options.checkpoint_every == 0)
@@ -117,6 +116,7 @@ Trained train_in_sight(Session& session, const std::vector<Tower>& towers, Train
   };
   keep_curve(0);  // the one of an earlier run is gone
   TrainOptions wrapped = options;
+  set_in_sight(wrapped, line, given, label);
   wrapped.on_progress = [&](const TrainProgress& p) {
     line.show(p, more ? more() : "");
     if (options.on_progress) options.on_progress(p);
@@ -135,17 +135,21 @@ Trained train_in_sight(Session& session, const std::vector<Tower>& towers, Train
   return {result, std::move(options)};
 }
 
-FitResult fit_in_sight(Session& session, const std::vector<Tower>& towers, const Source& data,
-                       FitOptions options, const ProgramOptions& given, const std::string& label) {
-  ProgressLine line(label);
+Fitted fit_in_sight(Session& session, const std::vector<Tower>& towers, const Source& data,
+                    FitOptions options, const ProgramOptions& given, const OutFolder& out,
+                    const std::string& rule) {
+  ProgressLine line(rule);
   options.seed = static_cast<uint64_t>(given.seed);
-  set_in_sight(options.train, line, given, label);
-  options.on_step = [&line, also = options.on_step](const TrainProgress& p) {
+  options.train.rule = aggregation_from_string(rule);
+  options.train.checkpoint_dir = (out / "checkpoints").string();
+  FitOptions wrapped = options;
+  set_in_sight(wrapped.train, line, given, rule);
+  wrapped.on_step = [&](const TrainProgress& p) {
     line.show(p);
-    if (also) also(p);
+    if (options.on_step) options.on_step(p);
   };
   auto begin = std::chrono::steady_clock::now();
-  options.on_epoch = [&, also = options.on_epoch](const FitEpoch& epoch) {
+  wrapped.on_epoch = [&](const FitEpoch& epoch) {
     line.end();
     const auto now = std::chrono::steady_clock::now();
     std::string scores;
@@ -155,16 +159,16 @@ FitResult fit_in_sight(Session& session, const std::vector<Tower>& towers, const
       scores += detail::concat(", validation ", name, " ", digits);
     }
     if (epoch.rate_scale != 1) scores += detail::concat(", rate scale ", epoch.rate_scale);
-    std::printf("%s epoch %lld/%lld: loss %.4f%s, %.1f s\n", label.c_str(),
+    std::printf("%s epoch %lld/%lld: loss %.4f%s, %.1f s\n", rule.c_str(),
                 static_cast<long long>(epoch.epoch), static_cast<long long>(options.epochs),
                 epoch.loss, scores.c_str(), std::chrono::duration<double>(now - begin).count());
     begin = now;
-    return !also || also(epoch);
+    return !options.on_epoch || options.on_epoch(epoch);
   };
-  FitResult result = fit(session, towers, data, options);
+  FitResult result = fit(session, towers, data, wrapped);
   line.end();
-  say_result(result.training, label);
-  return result;
+  say_result(result.training, rule);
+  return {std::move(result), std::move(options.train)};
 }
 
 void after_training(Session& session, const TrainOptions& options,

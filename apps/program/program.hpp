@@ -80,11 +80,16 @@ Trained train_in_sight(troupe::Session& session, const std::vector<troupe::Tower
                        const OutFolder& out, const std::string& label, Plot* curve = nullptr,
                        const std::function<std::string()>& more = {});
 
-// fit() in the same way, with a checkpoint for each epoch in `options.train.checkpoint_dir`, which
-// the program gives, and after each epoch a line with its loss, scores and seconds.
-troupe::FitResult fit_in_sight(troupe::Session& session, const std::vector<troupe::Tower>& towers,
-                               const troupe::Source& data, troupe::FitOptions options,
-                               const ProgramOptions& given, const std::string& label);
+struct Fitted {
+  troupe::FitResult result;
+  troupe::TrainOptions options;  // as of Trained
+};
+
+// fit() in the same way by the rule of that name, with a checkpoint for each epoch, and after each
+// epoch a line with its loss, scores and seconds.
+Fitted fit_in_sight(troupe::Session& session, const std::vector<troupe::Tower>& towers,
+                    const troupe::Source& data, troupe::FitOptions options,
+                    const ProgramOptions& given, const OutFolder& out, const std::string& rule);
 
 // Does the work that follows a training. If a process is lost on the way, the work is done again,
 // with the parameters of the last checkpoint, as a ps that is back has none.
