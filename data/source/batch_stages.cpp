@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "data/reading.hpp"
+#include "data/source/fields.hpp"
 #include "data/source/stages.hpp"
 #include "graph/base/corner.hpp"
 
@@ -251,11 +252,10 @@ Stage batch_stage(Stage before, int64_t size, const BatchOptions& options) {
 Stage bucket_stage(Stage before, const std::string& field, std::vector<int64_t> bounds,
                    std::vector<int64_t> sizes, double padding) {
   const Fields& fields = before->fields();
-  const auto found =
-      std::find_if(fields.begin(), fields.end(), [&](const Field& f) { return f.name == field; });
-  if (found == fields.end() || found->type.shape.ndim() < 1)
+  const size_t number = field_number(fields, field, "bucket");
+  if (fields[number].type.shape.ndim() < 1)
     throw Error(Errc::invalid_argument, "bucket wants a field with a length, and ", field,
-                found == fields.end() ? " is no field" : " is a scalar");
+                " is a scalar");
   const bool rising = std::is_sorted(bounds.begin(), bounds.end(), std::less_equal<>());
   if (bounds.empty() || bounds.size() != sizes.size() || !rising ||
       std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size < 1; }))
@@ -264,7 +264,7 @@ Stage bucket_stage(Stage before, const std::string& field, std::vector<int64_t> 
                 "each, got ",
                 bounds.size(), " bounds and ", sizes.size(), " sizes");
   auto out = std::make_shared<Buckets>();
-  out->field = static_cast<size_t>(found - fields.begin());
+  out->field = number;
   out->how = stacking_of(fields, true, padding, -1);
   out->before = std::move(before);
   out->bounds = std::move(bounds);

@@ -61,6 +61,17 @@ Pushed pushed_in(const Graph& graph) {
   return out;
 }
 
+void check_rate_scale(const Graph& graph, double scale, std::string_view caller) {
+  at_rate_scale({}, scale);  // also for a graph that trains nothing
+  for (const auto& [parameter, optimizer] : pushed_in(graph).optimizers) {
+    try {
+      at_rate_scale(optimizer, scale);
+    } catch (const Error& e) {
+      throw Error(e.code(), caller, ": parameter ", parameter, ": ", e.what());
+    }
+  }
+}
+
 std::set<int32_t> parameter_nodes(const Graph& graph, const std::vector<int32_t>& nodes) {
   std::set<std::string> names;
   for (int32_t id : nodes) {

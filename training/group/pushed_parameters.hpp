@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "troupe/graph.hpp"
@@ -23,6 +24,10 @@ struct Pushed {
 // Throws: Error(invalid_argument) for a parameter with two optimizers, or one that is trained and
 // written.
 Pushed pushed_in(const Graph& graph);
+
+// Throws: Error(invalid_argument) that begins with `caller`, for a scale that no optimizer can
+// have, and for one that an optimizer of the graph cannot have, naming its parameter.
+void check_rate_scale(const Graph& graph, double scale, std::string_view caller);
 
 // The Parameter nodes of the parameters that these nodes read, push to or write.
 std::set<int32_t> parameter_nodes(const Graph& graph, const std::vector<int32_t>& nodes);

@@ -1,7 +1,6 @@
 // The functions of include/troupe/training.hpp on the rate scale.
 #include <memory>
 
-#include "graph/optimizer.hpp"
 #include "training/group/pushed_parameters.hpp"
 #include "training/group/session_parameters.hpp"
 #include "troupe/training.hpp"
@@ -10,18 +9,6 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds kAnswerTimeout{60};
-
-// Throws: Error(invalid_argument) for a scale that one of the optimizers cannot have.
-void check_scale(const ParameterVisit& group, double scale) {
-  at_rate_scale({}, scale);  // also for a graph that trains nothing
-  for (const auto& [parameter, optimizer] : pushed_in(group->master().graph()).optimizers) {
-    try {
-      at_rate_scale(optimizer, scale);
-    } catch (const Error& e) {
-      throw Error(e.code(), "set_rate_scale(): parameter ", parameter, ": ", e.what());
-    }
-  }
-}
 
 }  // namespace
 
@@ -37,7 +24,7 @@ double rate_scale(Session& session) {
 void set_rate_scale(Session& session, double scale) {
   ParameterVisit group(session);
   want_owner(group, "set their rate scale");
-  check_scale(group, scale);
+  check_rate_scale(group->master().graph(), scale, "set_rate_scale()");
   if (group->rate_scale().ask(scale)) return;  // the training tells the shards
   const auto claim = group->claim_training();
   if (!claim)

@@ -15,7 +15,6 @@
 #include "data/source/fields.hpp"
 #include "data/source/source_steps.hpp"
 #include "graph/op_properties.hpp"
-#include "graph/optimizer.hpp"
 #include "graph/prune.hpp"
 #include "training/group/pushed_parameters.hpp"
 #include "training/loop/fit_history.hpp"
@@ -196,14 +195,7 @@ void check(const Plateau& plateau, const Graph& graph) {
   if (!(plateau.factor > 0 && plateau.factor < 1) || !(plateau.least >= 0))
     throw refuse("fit", "FitOptions::plateau has factor ", plateau.factor, " and least ",
                  plateau.least, "; wants a factor in (0, 1), and 0 or more as the least scale");
-  if (plateau.epochs == 0) return;
-  for (const auto& [parameter, optimizer] : pushed_in(graph).optimizers) {
-    try {
-      at_rate_scale(optimizer, plateau.factor);
-    } catch (const Error& e) {
-      throw refuse("fit", "FitOptions::plateau, parameter ", parameter, ": ", e.what());
-    }
-  }
+  if (plateau.epochs > 0) check_rate_scale(graph, plateau.factor, "fit: FitOptions::plateau");
 }
 
 class Fit {

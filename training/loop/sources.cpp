@@ -26,22 +26,33 @@ std::string joined(const std::vector<std::string>& sources) {
   return out.empty() ? "none" : out;
 }
 
+std::string text_of(const Node& node, const InputUse& use) {
+  std::string text =
+      detail::concat(use.replicas(node), use.replicas(node) == 1 ? " replica: " : " replicas: ",
+                     spec_to_text(*plan_source(spec_from_text(use.source(node))).stages));
+  if (text.size() > kTextMax)
+    text = detail::concat(text.substr(0, kTextMax), "... of ", text.size(), " bytes, hash ",
+                          fnv1a64(text));
+  return text;
+}
+
 }  // namespace
 
-void add_sources(const Tower& tower, std::vector<std::string>& to) {
-  const Graph& graph = *tower.loss.graph;
-  for (const int32_t id : prune(graph, {tower.loss, tower.update}, tower.feeds)) {
-    const Node& node = graph.node(id);
-    const InputUse& use = properties_of(node).input;
-    if (!use.source) continue;
-    std::string text =
-        detail::concat(use.replicas(node), use.replicas(node) == 1 ? " replica: " : " replicas: ",
-                       spec_to_text(*plan_source(spec_from_text(use.source(node))).stages));
-    if (text.size() > kTextMax)
-      text = detail::concat(text.substr(0, kTextMax), "... of ", text.size(), " bytes, hash ",
-                            fnv1a64(text));
-    if (std::find(to.begin(), to.end(), text) == to.end()) to.push_back(text);
+SourceUse sources_of(const std::vector<const Tower*>& towers) {
+  SourceUse out;
+  for (const Tower* tower : towers) {
+    const Graph& graph = *tower->loss.graph;
+    for (const int32_t id : prune(graph, {tower->loss, tower->update}, tower->feeds)) {
+      const Node& node = graph.node(id);
+      const InputUse& use = properties_of(node).input;
+      if (!use.source) continue;
+      out.ends |= use.ends(node);
+      std::string text = text_of(node, use);
+      if (std::find(out.texts.begin(), out.texts.end(), text) == out.texts.end())
+        out.texts.push_back(std::move(text));
+    }
   }
+  return out;
 }
 
 std::string source_change(const std::vector<std::string>& before,

@@ -10,9 +10,13 @@
 
 namespace troupe {
 
-// Adds those of a tower, each once: "2 replicas: " and the text of the source, without prefetch()
-// and repeat() at its end, which change no record.
-void add_sources(const Tower& tower, std::vector<std::string>& to);
+struct SourceUse {
+  // Each source once: "2 replicas: " and its text, without prefetch() and repeat() at its end,
+  // which change no record.
+  std::vector<std::string> texts;
+  bool ends = false;  // one of them does
+};
+SourceUse sources_of(const std::vector<const Tower*>& towers);
 
 // A warning for people that names the first difference; empty if there is none, or if it is not
 // known which sources were read `before`.

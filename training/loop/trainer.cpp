@@ -101,25 +101,6 @@ std::string compute_of(const std::map<int64_t, PreparedTower>& towers) {
   return out.empty() ? "f32" : out;
 }
 
-// How towers read sources.
-struct SourceUse {
-  bool reads = false, ends = false;  // one of them; one that ends
-};
-
-SourceUse sources_of(const std::map<int64_t, PreparedTower>& towers) {
-  SourceUse out;
-  for (const auto& [replica, prepared] : towers) {
-    const Tower& tower = *prepared.tower;
-    const Graph& graph = *tower.loss.graph;
-    for (const int32_t id : prune(graph, {tower.loss, tower.update}, tower.feeds))
-      if (const Node& node = graph.node(id); properties_of(node).input.ends) {
-        out.reads = true;
-        out.ends |= properties_of(node).input.ends(node);
-      }
-  }
-  return out;
-}
-
 // Called before anything is prepared. Throws: Error(invalid_argument) naming the option.
 void check_numbers(const std::vector<Tower>& towers, const TrainOptions& o) {
   want_least("TrainOptions::examples_per_step", o.examples_per_step, 0, "0 (not known) or more");
@@ -164,7 +145,10 @@ class Trainer final : public TrainProgram {
       });
     }
     if (towers_.empty()) throw Error(Errc::invalid_argument, "train() was given no towers");
-    if (options.steps < 0 || (options.steps == 0 && !sources_of(towers_).ends))
+    std::vector<const Tower*> in_order;
+    for (const auto& [replica, prepared] : towers_) in_order.push_back(prepared.tower);
+    sources_ = sources_of(in_order);
+    if (options.steps < 0 || (options.steps == 0 && !sources_.ends))
       throw Error(Errc::invalid_argument, "TrainOptions::steps is ", options.steps,
                   "; say how many steps each tower does; 0, until the data end, is for towers of a "
                   "source that ends with repeat()");
@@ -211,11 +195,12 @@ class Trainer final : public TrainProgram {
   std::optional<CheckpointFolder> folder_;  // none: no checkpoints
   const std::shared_ptr<Events> events_;
   std::map<int64_t, PreparedTower> towers_;  // by replica
-  std::set<std::string> damaged_;            // the damaged checkpoints that were reported
-  std::exception_ptr thrown_;                // by the program
-  std::optional<Error> failure_;             // of the training
-  std::optional<TrainDriver> driver_;        // from run() on
-  std::optional<ProgressMeter> meter_;       // from the first step on
+  SourceUse sources_;
+  std::set<std::string> damaged_;       // the damaged checkpoints that were reported
+  std::exception_ptr thrown_;           // by the program
+  std::optional<Error> failure_;        // of the training
+  std::optional<TrainDriver> driver_;   // from run() on
+  std::optional<ProgressMeter> meter_;  // from the first step on
 };
 
 // Retries work that precedes the first step.
@@ -304,7 +289,7 @@ TrainResult Trainer::run() {
   checkpoints.data_seed = options_.data_seed;
   checkpoints.rule = options_.rule;
   checkpoints.compute = compute_of(towers_);
-  for (const auto& [replica, prepared] : towers_) add_sources(*prepared.tower, checkpoints.sources);
+  checkpoints.sources = sources_.texts;
   for (const auto& [replica, prepared] : towers_)
     checkpoints.replicas.push_back(static_cast<int32_t>(replica));
   if (folder_) checkpoints.directory = folder_->path();
@@ -352,7 +337,7 @@ void Trainer::lead(const std::optional<Manifest>& manifest) {
   plan.checkpoint_every = options_.checkpoint_every;
   plan.pause_every = options_.pause_every;
   plan.patience = options_.patience;
-  plan.reads = sources_of(towers_).reads;
+  plan.reads = !sources_.texts.empty();
   driver_->begin(plan, manifest);
   while (!driver_->loop().ended()) {
     auto event = events_->next();

@@ -177,7 +177,8 @@ TEST_CASE("buckets batch records of similar length, and refuse a longer one") {
         shapes(rows.bucket("row", {4, 4}, {2, 2}));
       }).text,
       "bucket wants rising bounds");
-  has(refusal_of([&] { shapes(rows.bucket("rows", {4}, {2})); }).text, "rows is no field");
+  has(refusal_of([&] { shapes(rows.bucket("rows", {4}, {2})); }).text,
+      "bucket finds no field rows");
 }
 
 TEST_CASE("a source is its text, and a text that is damaged is refused") {
