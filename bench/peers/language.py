@@ -139,9 +139,8 @@ def ours(kind, seed, data):
         done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(words)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    perplexities = [float(p) for p in re.findall(r"perplexity ([0-9.]+)", done.stdout)]
-    seconds = sum(float(s) for s in re.findall(r"([0-9.]+) s$", done.stdout, re.M)[:EPOCHS])
-    return perplexities[:EPOCHS], EPOCHS * data[0].numel() / seconds
+    epochs = re.findall(r"epoch \d+/.* perplexity ([0-9.]+).*, ([0-9.]+) s$", done.stdout, re.M)
+    return [float(perplexity) for perplexity, _ in epochs], EPOCHS * data[0].numel() / sum(float(s) for _, s in epochs)
 
 
 data = windows()
