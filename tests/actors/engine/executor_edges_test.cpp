@@ -40,6 +40,28 @@ TEST_CASE_FIXTURE(ReceiveRig, "a value that comes twice counts once, early or la
   client().release(std::move(step));
 }
 
+TEST_CASE_FIXTURE(ReceiveRig, "a value of a run that has ended is not another run's") {
+  for (const bool whole : {true, false}) {
+    const int64_t ended = whole ? 1 : 3, next = ended + 1;
+    StepPtr first = arm(ended);
+    CHECK(!first->own(true));
+    if (whole)
+      client().deliver(deliver(ended, edge, ints({10, 10})));
+    else
+      first->interrupt(Errc::cancelled, "taken back");
+    CHECK(ends(first));
+    client().release(std::move(first));
+    StepPtr second = arm(next);
+    CHECK(!second->own(true));
+    client().deliver(deliver(ended, edge, ints({1, 1})));
+    CHECK(!second->wait(SteadyClock::now()));
+    client().deliver(deliver(next, edge, ints({10, 10})));
+    CHECK(ends(second));
+    CHECK(same_bits(fetched(second), ints({20, 30})));
+    client().release(std::move(second));
+  }
+}
+
 TEST_CASE_FIXTURE(ReceiveRig,
                   "a value of another session, executable, frame or edge is not taken") {
   StepPtr step = arm(9);

@@ -123,6 +123,41 @@ TEST_CASE("a checkpoint read back has every bit of what was written, on any numb
     }
 }
 
+// Replica 0 has not counted step 5 in the first piece, and steps 3 and 6 in the second.
+TEST_CASE("pieces that replicas have reached unequally are read back with the steps they counted") {
+  const ParameterSpec w{"w", DType::f32, {8}, Optimizer{.kind = "sgd"}};
+  const auto piece = [&](int64_t offset, int64_t size) {
+    return Slice{.parameter = w.name,
+                 .dtype = w.dtype,
+                 .shape = w.shape,
+                 .offset = offset,
+                 .size = size,
+                 .optimizer = w.optimizer};
+  };
+  const std::vector<std::vector<ReplicaProgress>> written = {
+      {{0, 9, ~uint64_t{0b1000}}, {1, 7, ~uint64_t{0}}},
+      {{0, 8, ~uint64_t{0b10010}}, {1, 4, ~uint64_t{1}}}};
+  SimDisk disk;
+  Manifest m{.generation = next_generation(disk, kDir), .step = 4, .parameters = {w}};
+  for (int32_t shard = 0; shard < 2; ++shard) {
+    ShardImage image{.step = 4};
+    image.slices.push_back({.slice = piece(4 * shard, 4),
+                            .version = 16,
+                            .next_step = 4,
+                            .values = Tensor::zeros(DType::f32, {4}),
+                            .progress = written[static_cast<size_t>(shard)]});
+    m.files.push_back(
+        write_shard_file(disk, kDir, shard_file_name(m.generation, m.step, shard, 2), image));
+  }
+  commit_checkpoint(disk, kDir, m);
+  const auto read = [&](const Slice& wanted) {
+    return read_slices(disk, kDir, m, {wanted}).at(0).progress;
+  };
+  CHECK(read(piece(0, 4)) == written[0]);
+  CHECK(read(piece(4, 4)) == written[1]);
+  CHECK(read(piece(0, 8)) == written[1]);  // that of the piece that is behind
+}
+
 TEST_CASE("a manifest's text is read back equal") {
   SimDisk disk;
   const std::string text = to_text(save(disk, 2, 7));

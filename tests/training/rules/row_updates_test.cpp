@@ -206,6 +206,14 @@ TEST_CASE("a shard takes the mean of rows in replica order, also beside a whole 
   CHECK(mixed.data<float>()[3] == -(0.1f + 3) / 3);
 }
 
+TEST_CASE("a replica without rows counts in their mean") {
+  ShardScript s = ShardScript::serving(Aggregation::sync, 2, vector_of({0, 0, 0, 0}));
+  s.push(0, 0, rows(1, {1, 3}, {3, 1}));
+  s.push(1, 0, rows(1, {}, {}));
+  REQUIRE(s.shard.version(0) == 1);
+  CHECK(same_bits(s.shard.values(0), vector_of({0, -1.5f, 0, -0.5f})));
+}
+
 TEST_CASE("a shard counts rows once, answers the step before, and refuses what is none") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 1, vector_of({1, 2, 3, 4}));
   s.push(0, 0, rows(1, {2}, {1}));
