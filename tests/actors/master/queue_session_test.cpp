@@ -154,6 +154,35 @@ TEST_CASE("a queue of another process is filled from here, and ends with the ses
   CHECK(run(next, size) == 0);
 }
 
+TEST_CASE("a call that is taken back ends in each process, also where a value never comes") {
+  const std::vector<std::string> tasks = {"/job:worker/task:0", "/job:worker/task:1",
+                                          "/job:worker/task:2"};
+  const LocalCluster cluster(tasks);
+  Graph graph;
+  const auto queue_on = [&](const std::string& task) {
+    const auto there = graph.scope({.device = task});
+    return make_queue(graph, {{DType::i64, {}}});
+  };
+  Output x = dequeue(queue_on(tasks[0])).at(0);
+  std::vector<Output> fetches, begun;
+  for (const std::string& task : {tasks[1], tasks[2]}) {
+    const Queue queue = queue_on(task);
+    const auto there = graph.scope({.device = task});
+    fetches.push_back(enqueue(queue, {constant(graph, number(1))}));
+    begun.push_back(dequeue(queue).at(0));
+    x = x + 1;
+  }
+  fetches.push_back(x);
+  Session session = cluster.connect(graph);
+  Cancellation cancel;
+  std::promise<RunResult> result;
+  session.prepare(fetches).start({}, {.cancel = &cancel},
+                                 [&](RunResult r) { result.set_value(std::move(r)); });
+  for (const Output& one : begun) CHECK(session.run({one})[0].item<int64_t>() == 1);
+  cancel.cancel();
+  CHECK(result.get_future().get().code == Errc::cancelled);
+}
+
 TEST_CASE("a session that ends while a step waits for a queue ends that step") {
   Rig rig;
   std::future<RunResult> waiting;

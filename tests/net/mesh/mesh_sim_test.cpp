@@ -258,6 +258,49 @@ TEST_CASE("a killed member goes down at once, and a newer incarnation takes its 
   }
 }
 
+// The actors of both lives have equal numbers.
+TEST_CASE("a message for an actor of an earlier life does not reach the actor that follows it") {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
+    World w(seed);
+    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+    SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
+    REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
+    uint64_t before = 0, after = 0;
+    const auto inbox_of = [](SimNode& node, uint64_t& got) {
+      caf::actor inbox = node.system.spawn([&got]() -> caf::behavior {
+        return {[&got](const Acknowledged& m) { got = m.ticket; }};
+      });
+      node.doors.open(caf::actor_cast<caf::strong_actor_ptr>(inbox));
+      return inbox;
+    };
+    const auto proxy_to = [&](const caf::actor& inbox) {
+      return caf::actor_cast<caf::actor>(a.mesh->proxy("/job:worker/task:0", inbox.id()));
+    };
+    const caf::actor inbox = inbox_of(b, before);
+    const caf::actor old = proxy_to(inbox), old_agent = a.agents.begin()->second;
+    caf::anon_send(old, Acknowledged{1, 0, Errc::ok, "", 0});
+    REQUIRE(w.run_until([&] { return before == 1; }, 1s));
+    w.net.kill(b.host);
+    REQUIRE(w.run_until([&] { return a.agents.empty(); }, 10s));
+    SimNode& again = w.add("worker", 0, {a.address}, 2, "127.0.0.1:1001");
+    REQUIRE(w.run_until([&] { return a.agents.size() == 1 && again.agents.size() == 1; }, 10s));
+    const caf::actor next = inbox_of(again, after);
+    REQUIRE(next.id() == inbox.id());
+    caf::anon_send(old, Acknowledged{2, 0, Errc::ok, "", 0});
+    caf::anon_send(old_agent, 7);
+    w.run_for(1s);
+    CHECK(after == 0);
+    CHECK(again.asked == 0);
+    caf::anon_send(proxy_to(next), Acknowledged{3, 0, Errc::ok, "", 0});
+    REQUIRE(w.run_until([&] { return after == 3; }, 1s));
+    b.doors.close(inbox.id());
+    again.doors.close(next.id());
+    caf::anon_send_exit(inbox, caf::exit_reason::kill);
+    caf::anon_send_exit(next, caf::exit_reason::kill);
+  }
+}
+
 TEST_CASE("a newer incarnation waits for a frozen older one to be given up, then takes its place") {
   World w(9);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
