@@ -2,8 +2,6 @@
 // Owner: none, a plain function. Thread: that of Shard's caller.
 #pragma once
 
-#include <algorithm>
-
 #include "training/parameters/messages.hpp"
 #include "training/shards/shard.hpp"
 
@@ -15,15 +13,17 @@ inline ShardDescription describe_shard(const Shard& shard) {
   out.rule = static_cast<uint8_t>(shard.rule());
   out.serving = shard.state() == Shard::State::serving;
   out.rate_scale = shard.rate_scale();
-  for (const ReplicaProgress& replica : shard.replicas())
-    out.next_step =
-        out.next_step < 0 ? replica.next_step : std::min(out.next_step, replica.next_step);
+  bool trained = false;  // without a rule no slice counts steps
   for (const Slice& slice : shard.slices()) {
+    trained |= shard.find(slice.id)->rule() != nullptr;
     out.slices.push_back(to_spec(slice));
     out.versions.push_back(shard.version(slice.id));
     out.pulled_bytes.push_back(shard.find(slice.id)->pulled_bytes());
     out.pushed_bytes.push_back(shard.find(slice.id)->pushed_bytes());
   }
+  for (const ReplicaProgress& replica : shard.replicas())
+    if (trained && (out.next_step < 0 || replica.next_step < out.next_step))
+      out.next_step = replica.next_step;
   const ShardCounters counters = shard.counters();
   out.received = counters.received;
   out.applied = counters.applied;

@@ -1,5 +1,7 @@
 // Parameters that cannot be made at once: preparing a call again retries them.
 #include <atomic>
+#include <future>
+#include <set>
 #include <thread>
 
 #include "actors/master/session_state.hpp"
@@ -129,6 +131,33 @@ TEST_CASE("a ps that is away while parameters are made is missed, not done witho
   while (session.state().master->members().agents().size() == 2) std::this_thread::yield();
   CHECK(error_text(Errc::peer_lost, [&] { session.prepare({t.loss}, {}); }) ==
         "/job:ps/task:0: it is not there");
+}
+
+TEST_CASE("shards with untrained parameters alone are as they were after any step") {
+  LocalCluster cluster({"/job:ps/task:0", "/job:ps/task:1"});
+  Graph graph;
+  Output w, fixed;
+  {
+    auto scope = graph.scope({.name = "tower", .replica = 0});
+    w = parameter("w", fill(graph, {1, 1}, 5, DType::f64));
+    fixed = parameter("fixed", fill(graph, {8, 8}, 1, DType::f64));  // alone on its ps
+  }
+  Output loss = reduce_mean(square(w - 3.0 * reduce_mean(fixed)));
+  Session session = cluster.connect(graph);
+  std::set<std::string> tasks;
+  Errc looked = Errc::internal;
+  TrainOptions options{.steps = 10, .pause_every = 5};
+  options.on_pause = [&](const TrainPause& pause) {
+    for (const ParameterSlice& slice : parameter_slices(session)) tasks.insert(slice.task);
+    std::promise<Errc> answer;
+    ParameterVisit(session)->look_again(
+        pause.step, [&](Errc code, const std::string&) { answer.set_value(code); });
+    looked = answer.get_future().get();
+    return true;
+  };
+  train(session, {{0, loss, minimize(loss, sgd(0.1), {w}), {}, {}}}, options);
+  CHECK(tasks.size() == 2);
+  CHECK(looked == Errc::ok);
 }
 
 }  // namespace troupe
