@@ -55,7 +55,7 @@ struct TrainEvent {
     lost,        // a process or a shard is gone
     recovering,  // a step or a checkpoint failed and is tried again
     resumed,     // training goes on, from this step
-    warning,     // training goes on, degraded: a checkpoint that cannot be written or read
+    warning,     // training goes on, degraded: a checkpoint that cannot be written or read, or none
   } kind;
   std::string text;
 };

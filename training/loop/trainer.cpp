@@ -176,6 +176,7 @@ class Trainer final : public TrainProgram {
   CheckpointFolder::Found find_newest();
   std::optional<Manifest> begin_with(CheckpointRequest& checkpoints);
   ShardMaker::FirstValues present_values();
+  bool elsewhere() const;  // true if another process holds a slice
   void lead(const std::optional<Manifest>& manifest);
   std::string save_into(const std::string& folder, int64_t step);
   void tell(TrainEvent::Kind kind, const std::string& text);
@@ -283,6 +284,14 @@ ShardMaker::FirstValues Trainer::present_values() {
   return nullptr;
 }
 
+bool Trainer::elsewhere() const {
+  Process& process = group_->master().process();
+  if (!process.mesh()) return false;
+  const std::vector<ParameterSlice> slices = parameter_slices(session_);
+  return std::any_of(slices.begin(), slices.end(),
+                     [&](const ParameterSlice& s) { return s.task != process.task(); });
+}
+
 TrainResult Trainer::run() {
   CheckpointRequest checkpoints;
   checkpoints.keep = options_.checkpoint_keep;
@@ -311,6 +320,10 @@ TrainResult Trainer::run() {
                         manifest->rate_scale == 1
                             ? ""
                             : detail::concat(", at a rate scale of ", manifest->rate_scale)));
+  if (!folder_ && group_->owner() && elsewhere())
+    tell(TrainEvent::warning,
+         "no checkpoint_dir is given, and other processes hold parameters: if one of them dies, "
+         "training begins anew at step 0");
   if (thrown_) std::rethrow_exception(thrown_);
   meter_.emplace(options_.steps, options_.examples_per_step * static_cast<int64_t>(towers_.size()),
                  first, ProgressMeter::Time::clock::now());

@@ -142,6 +142,26 @@ TEST_CASE("a training that has no checkpoint yet begins anew when a ps dies") {
   CHECK(result.weights_sha256 == undisturbed());
 }
 
+TEST_CASE("a training without checkpoints is warned if other processes hold its parameters") {
+  const std::string part = "no checkpoint_dir";
+  TrainOptions options = steps(3);
+  size_t warnings = 0;
+  options.on_event = [&](const TrainEvent& e) {
+    warnings += e.kind == TrainEvent::warning && e.text.find(part) != std::string::npos;
+  };
+  LocalFit(adam(), 1).train(options);
+  CHECK(warnings == 0);  // its process is lost with them
+  LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
+  Fit fit(adam(), 1);
+  Session session = cluster.connect(fit.graph);
+  train(session, fit.all, options);
+  CHECK(warnings == 1);
+  Folder folder("some-checkpoints");
+  options.checkpoint_dir = folder.path();
+  train(session, fit.all, options);
+  CHECK(warnings == 1);
+}
+
 // Files
 
 namespace {
