@@ -68,6 +68,7 @@ class HeldSlice {
 
   // The state before the first values.
   void clear(int64_t next_step);
+  void let_go() { clear(0); }  // of values, before others are read: there may be no memory for both
   Outcome set_initial(Tensor values);
   // The values and the rule of a restored state, or why it does not fit; adopt() puts them in.
   struct Restored {

@@ -93,6 +93,7 @@ Outcome Shard::begin_restore(uint64_t epoch, ShardActions& out) {
             detail::concat("the shard serves in epoch ", epoch, "; going back wants a higher one")};
   if (Outcome o = set_epoch(epoch, out); !o) return o;
   terms_->state = State::restoring;
+  for (auto& [id, slice] : slices_) slice.let_go();
   return {};
 }
 

@@ -248,6 +248,7 @@ TEST_CASE("a shard that serves goes back only in a higher epoch, and then all or
   CHECK(s.shard.restore(1, {state}, out).code == Errc::stale);
   REQUIRE(s.shard.begin_restore(2, out));
   CHECK(s.shard.state() == Shard::State::restoring);
+  CHECK(!s.shard.values(0).defined());  // there is no memory for these and the restored ones
   CHECK(s.pull(0, 5).empty());
   CHECK(s.shard.restore(2, {}, out).text == "the restored state lacks w");
   SliceState wrong = state;
