@@ -309,7 +309,8 @@ TrainActions TrainLoop::restore_failed(Errc code, const std::string& text, Milli
   if (phase_ != Phase::restoring) return out;
   lost_again_ = false;
   const bool unread = code == Errc::io || code == Errc::bad_data;  // the checkpoint
-  const bool again = passes(code) || unread;
+  const bool full = code == Errc::out_of_memory;  // others may free memory there
+  const bool again = passes(code) || unread || full;
   if (failure_) {
     phase_ = Phase::stopping;
   } else if (again && now - last_progress_ < plan_.patience) {
@@ -331,6 +332,7 @@ TrainActions TrainLoop::restore_failed(Errc code, const std::string& text, Milli
                            " s: ", text,
                            unread ? "; no checkpoint was removed: make them readable for the "
                                     "program and all processes with shards, and resume"
+                           : full ? "; give that process more memory, and resume from the checkpoint"
                                   : "; start what is missing and resume from the checkpoint"),
             out);
   } else {

@@ -146,6 +146,34 @@ TEST_CASE("a restore that fails is tried again by and by, until patience ends") 
         "from the checkpoint");
 }
 
+TEST_CASE("a restore for which a process has no memory is tried again, until patience ends") {
+  for (const bool is_freed : {true, false}) {
+    CAPTURE(is_freed);
+    TrainWorld world(plan_of({0}, 4, 2));
+    world.lose();
+    world.fail(0, Errc::peer_lost);
+    world.not_restored(Errc::out_of_memory);
+    REQUIRE(!world.ended());
+    if (is_freed) {
+      world.wait(Millis(20));
+      world.restored();
+      world.settle();
+      CHECK(world.finished());
+      continue;
+    }
+    for (int i = 0; i < 1000 && !world.failed(); ++i)
+      if (world.waits_for(TrainAction::restore))
+        world.not_restored(Errc::out_of_memory);
+      else
+        world.wait(Millis(50));
+    CHECK(world.failed());
+    CHECK(world.last().code == Errc::out_of_memory);
+    CHECK(world.last().text ==
+          "the shards could not be restored for 10 s: not there; give that process more memory, "
+          "and resume from the checkpoint");
+  }
+}
+
 TEST_CASE(
     "a checkpoint that fails for a passing reason is tried again by and by, until patience ends") {
   TrainWorld world(plan_of({0}, 4, 2));
