@@ -355,6 +355,8 @@ TrainActions TrainLoop::checkpoint_captured(Millis now) {
 TrainActions TrainLoop::checkpoint_ended(Errc code, const std::string& text, Millis now) {
   TrainActions out;
   if (!checkpoints_.end(code == Errc::ok)) return out;
+  // A restore has waited for it: patience counts from here, as its files may have taken long.
+  if (phase_ == Phase::stopping && !failure_) last_progress_ = now;
   if (phase_ == Phase::capturing || phase_ == Phase::running) {
     const int64_t step = checkpoints_.step();
     const bool last = step >= end_;

@@ -206,6 +206,25 @@ TEST_CASE("shards that are lost while files are written are restored when the wr
   CHECK(world.finished());
 }
 
+TEST_CASE("patience for a restore begins when the files that it waits for are written") {
+  TrainWorld world(plan_of({0}, 4, 2));
+  world.done(0);
+  world.done(0);
+  world.capture();
+  world.lose();
+  world.fail(0, Errc::cancelled);
+  world.wait(Millis(11'000));  // longer than patience
+  world.saved_it();
+  REQUIRE(world.waits_for(TrainAction::restore));
+  world.not_restored(Errc::peer_lost);
+  REQUIRE(!world.ended());
+  world.wait(Millis(20));
+  REQUIRE(world.waits_for(TrainAction::restore));
+  world.restored();
+  world.settle();
+  CHECK(world.finished());
+}
+
 // Shards that another session owns
 
 TrainLoop::Plan following(std::vector<int64_t> replicas) {
