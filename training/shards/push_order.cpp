@@ -9,6 +9,11 @@ namespace {
 
 constexpr size_t kTicketsMax = 8;
 
+// True if both are the same push of their replica and slice, whatever number in sequence it has.
+bool same_push(const Push& a, const Push& b) {
+  return a.step == b.step && a.write == b.write && a.number == b.number;
+}
+
 }  // namespace
 
 void add(Tickets& tickets, Ticket ticket) {
@@ -51,11 +56,12 @@ PushOrder::Place PushOrder::place(Push& p, Ticket ticket, const Slice& slice,
   const int64_t number = p.sequence;
   auto [it, fresh] = sequence.parked.try_emplace(number);
   Waiting& waiting = it->second;
-  if (!fresh && waiting.push.step != p.step) {
+  if (!fresh && !same_push(waiting.push, p)) {
     // The replica gave up the parked push, and its number to this one.
     refused.push_back({std::exchange(waiting.tickets, {}), PushRefusal::incarnation,
                        detail::concat("sequence ", number, " of replica ", p.replica, " for ",
-                                      describe(slice), " is now that of step ", p.step)});
+                                      describe(slice), " is now that of ",
+                                      p.write == 0 ? "" : "another write of ", "step ", p.step)});
     fresh = true;
   }
   if (fresh) waiting.push = std::move(p);
@@ -77,7 +83,7 @@ Tickets* PushOrder::parked(const Push& p) {
   Sequence& sequence = sequences_[p.replica];
   if (p.incarnation != sequence.incarnation) return nullptr;
   const auto it = sequence.parked.find(p.sequence);
-  const bool same = it != sequence.parked.end() && it->second.push.step == p.step;
+  const bool same = it != sequence.parked.end() && same_push(it->second.push, p);
   return same ? &it->second.tickets : nullptr;
 }
 

@@ -125,6 +125,24 @@ TEST_CASE("what cannot be written is refused with the reason") {
                 no.text);
 }
 
+TEST_CASE("a number in sequence that another write of its step takes over is that write's") {
+  ShardScript s = untrained(Aggregation::async, 1, vector_of({0, 0, 0, 0}));
+  ReplicaWriter w{s, 0, 1};
+  CHECK(w.write(ParameterWrite::add, 0, 1, vector_of({1, 0, 0, 0})).empty());  // parked
+  w.sequence = 1;
+  const auto given_up =
+      only<Acknowledged>(w.write(ParameterWrite::add, 0, 0, vector_of({0, 1, 0, 0})));
+  CHECK(given_up.code == Errc::stale);
+  w.sequence = 1;
+  CHECK(w.write(ParameterWrite::add, 0, 0, vector_of({0, 1, 0, 0})).empty());  // sent again
+  w.sequence = 1;
+  CHECK(only<Acknowledged>(w.write(ParameterWrite::assign, 0, 0, vector_of({0, 0, 1, 0}))).code ==
+        Errc::stale);
+  w.sequence = 0;
+  w.write(ParameterWrite::add, 0, 2, vector_of({0, 0, 0, 1}));
+  CHECK(same_bits(s.shard.values(0), vector_of({0, 0, 1, 0})));
+}
+
 TEST_CASE("integers wrap around when they are added to") {
   const auto huge = [] { return Tensor::of<int64_t>({INT64_MAX, -1}, {2}); };
   ShardScript s = untrained(Aggregation::sync, 1, huge());
