@@ -113,7 +113,7 @@ void PushOrder::keep_only(const std::set<int32_t>& replicas) {
 void PushOrder::begin_again(const std::string& why, std::vector<Refused>& refused) {
   for (auto& [replica, sequence] : sequences_) {
     refuse_parked(sequence, PushRefusal::epoch, why, refused);
-    sequence = {.incarnation = sequence.incarnation};
+    sequence = {};
   }
 }
 

@@ -61,7 +61,8 @@ class PushOrder {
 
   void forget(uint64_t from);  // the sender waits no more
   void keep_only(const std::set<int32_t>& replicas);
-  // Counts from 0 again, and refuses what is parked. Fenced incarnations stay fenced.
+  // Counts from 0 again, and refuses what is parked. Any incarnation may be the next: the epoch
+  // fences the pushes of before, and a process that was replaced gets no routes of the new one.
   void begin_again(const std::string& why, std::vector<Refused>& refused);
 
  private:

@@ -378,5 +378,18 @@ TEST_CASE("a push that waits is refused when its replica's process is replaced")
   CHECK(s.shard.version(0) == 1);
 }
 
+TEST_CASE("an incarnation is fenced within its epoch: in the next one any may be the first") {
+  ShardScript s = ShardScript::serving(Aggregation::async, 1);
+  s.incarnation = 5;
+  CHECK(only<Acknowledged>(s.push(0, 0, vector_of({1, 1, 1, 1}))).code == Errc::ok);
+  ShardActions out;
+  REQUIRE(s.shard.set_epoch(2, out));
+  s.incarnation = 3;  // of a process whose clock is behind
+  Push push = s.make_push(0, 1, vector_of({1, 1, 1, 1}));
+  push.sequence = 0;
+  CHECK(only<Acknowledged>(s.push(push)).code == Errc::ok);
+  CHECK(s.shard.version(0) == 2);
+}
+
 }  // namespace
 }  // namespace troupe
