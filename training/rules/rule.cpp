@@ -23,6 +23,12 @@ void ReplicaProgress::count(int64_t step) {
   }
 }
 
+std::string ReplicaProgress::too_old(int64_t step) const {
+  return detail::concat("step ", step, " is ", behind(step),
+                        " steps older than the newest one of replica ", replica, "; at most ",
+                        kWindow - 1, " are remembered");
+}
+
 void AggregationRule::go_on(int32_t, int64_t) {}
 std::optional<int32_t> AggregationRule::skip(std::vector<Contribution>&) { return std::nullopt; }
 

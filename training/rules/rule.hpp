@@ -39,6 +39,8 @@ struct ReplicaProgress {
   static constexpr int64_t kWindow = 64;  // the most recent steps, remembered one by one
   // By how many steps `step` is older than the newest counted step; negative if it is newer.
   int64_t behind(int64_t step) const { return next_step - 1 - step; }
+  // Why a push of a step so far behind is refused.
+  std::string too_old(int64_t step) const;
   // Requires: behind(step) < kWindow.
   bool has(int64_t step) const { return behind(step) >= 0 && (counted >> behind(step) & 1); }
   void count(int64_t step);

@@ -18,11 +18,7 @@ class AsyncRule final : public AggregationRule {
 
   PushVerdict look(int32_t replica, int64_t step) const override {
     const ReplicaProgress& p = replicas_.at(replica);
-    if (p.behind(step) >= ReplicaProgress::kWindow)
-      return {PushVerdict::refused,
-              detail::concat("step ", step, " is ", p.behind(step),
-                             " steps older than the newest one of replica ", replica, "; at most ",
-                             ReplicaProgress::kWindow - 1, " are remembered")};
+    if (p.behind(step) >= ReplicaProgress::kWindow) return {PushVerdict::refused, p.too_old(step)};
     if (!p.has(step)) return {};
     return {next_ && next_->replica == replica && next_->step == step ? PushVerdict::waiting
                                                                       : PushVerdict::applied};

@@ -268,6 +268,8 @@ void HeldSlice::write(const Push& p, const Tickets& tickets, ShardActions& out) 
                                  "parameter, so that its values do not depend on who was first; "
                                  "let replica 0 do it, or train asynchronously"),
                   out);
+  if (const std::string why = written_.too_old(p); !why.empty())
+    return refuse(tickets, PushRefusal::step, Errc::stale, why, out);
   if (written_.has(p)) {
     ++terms_.counters.duplicate;
   } else {

@@ -139,9 +139,12 @@ ReplicaProgress& WrittenValues::done_by(const Push& p) {
       .first->second;
 }
 
-bool WrittenValues::has(const Push& p) {
+bool WrittenValues::has(const Push& p) { return p.step < begins_ || done_by(p).has(p.step); }
+
+std::string WrittenValues::too_old(const Push& p) {
   const ReplicaProgress& done = done_by(p);
-  return done.behind(p.step) >= ReplicaProgress::kWindow || done.has(p.step);
+  const bool old = p.step >= begins_ && done.behind(p.step) >= ReplicaProgress::kWindow;
+  return old ? done.too_old(p.step) : std::string();
 }
 
 std::optional<int32_t> WrittenValues::other_writer(const Push& p, Aggregation rule) const {

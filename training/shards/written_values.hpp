@@ -21,8 +21,10 @@ class WrittenValues {
   // `begins`: writes of earlier steps are in the values.
   explicit WrittenValues(int64_t begins = 0) : begins_(begins) {}
 
-  // True if this write has changed the values before.
-  bool has(const Push& push);
+  // The reason why nobody knows if this write has changed the values before: its step is too old.
+  // Empty: has() knows.
+  std::string too_old(const Push& push);
+  bool has(const Push& push);  // Requires: too_old() is empty.
   // Another replica that has written, if it excludes this one.
   std::optional<int32_t> other_writer(const Push& push, Aggregation rule) const;
   // Changes the values, a copy of them if others hold them, and makes a version. Returns whether it

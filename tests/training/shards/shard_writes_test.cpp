@@ -143,6 +143,20 @@ TEST_CASE("a number in sequence that another write of its step takes over is tha
   CHECK(same_bits(s.shard.values(0), vector_of({0, 0, 1, 0})));
 }
 
+TEST_CASE("a write of a step that is older than the remembered ones is refused, not lost") {
+  ShardScript s = untrained(Aggregation::async, 1, vector_of({0, 0, 0, 0}));
+  ReplicaWriter w{s};
+  const Tensor ones = vector_of({1, 1, 1, 1});
+  CHECK(only<Acknowledged>(w.write(ParameterWrite::add, 64, 0, ones)).code == Errc::ok);
+  CHECK(only<Acknowledged>(w.write(ParameterWrite::add, 1, 0, ones)).code == Errc::ok);
+  const auto old = only<Acknowledged>(w.write(ParameterWrite::add, 0, 0, ones));
+  CHECK(old.code == Errc::stale);
+  CHECK(old.text ==
+        "step 0 is 64 steps older than the newest one of replica 0; at most 63 are remembered");
+  CHECK(s.refused(PushRefusal::step) == 1);
+  CHECK(same_bits(s.shard.values(0), vector_of({2, 2, 2, 2})));
+}
+
 TEST_CASE("integers wrap around when they are added to") {
   const auto huge = [] { return Tensor::of<int64_t>({INT64_MAX, -1}, {2}); };
   ShardScript s = untrained(Aggregation::sync, 1, huge());
