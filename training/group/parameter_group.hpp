@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -105,8 +106,8 @@ class ParameterGroup final : public MeshListener,
   std::vector<int32_t> replicas_in_graph() const { return parameters_.replicas(); }
   bool shared() const { return !options_.container.empty(); }
   bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
-  // The step at which replicas of a session that is not the owner continue after establish().
-  int64_t next_step() const { return maker_.next_step(); }
+  // The steps at which replicas continue after establish() in a session that is not the owner.
+  std::map<int32_t, int64_t> next_steps() const { return maker_.next_steps(); }
   Master& master() { return master_; }
 
   void up(const Member& member, const caf::actor& agent) override;

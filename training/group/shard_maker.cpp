@@ -87,7 +87,8 @@ void ShardMaker::look_again(const std::vector<int32_t>& replicas, uint64_t epoch
       if (code != Errc::ok) return ended(code, text);
       const ShardTable::Entry& entry = table_.shards.at(shard);
       const bool same = d.door == entry.door && d.serving && d.epoch == epoch &&
-                        (d.next_step < 0 || d.next_step >= step);
+                        std::all_of(d.next_steps.begin(), d.next_steps.end(),
+                                    [step](const auto& next) { return next.second >= step; });
       if (same) return ended(Errc::ok, {});
       ended(Errc::stale, detail::concat("shard ", shard, " on ", entry.task, " is not as it was"));
     };
@@ -261,17 +262,20 @@ void ShardMaker::ask_epoch(const std::vector<int32_t>& shards,
 // Takes over the shards' epoch, rule and doors. False: they are not all in one epoch yet.
 bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch) {
   const uint64_t now = shards.begin()->second.epoch;
-  int64_t next_step = -1;
+  std::map<int32_t, int64_t> next_steps;  // of each replica, on the shard where it is least far
   for (const auto& [shard, d] : shards) {
     if (!d.serving || d.epoch != now || now < epoch) return false;
-    if (d.next_step >= 0)
-      next_step = next_step < 0 ? d.next_step : std::min(next_step, d.next_step);
+    for (const auto& [replica, step] : d.next_steps) {
+      int64_t& least = next_steps.try_emplace(replica, step).first->second;
+      least = std::min(least, step);
+    }
   }
   for (const auto& [shard, d] : shards) table_.shards.at(shard).door = d.door;
   table_.epoch = now;
   table_.rule = static_cast<Aggregation>(shards.begin()->second.rule);
   table_.rate_scale = shards.begin()->second.rate_scale;
-  next_step_ = std::max<int64_t>(next_step, 0);
+  std::lock_guard lock(mutex_);
+  next_steps_ = std::move(next_steps);
   return true;
 }
 

@@ -1,12 +1,13 @@
 // ShardMaker: makes the shards of a session and sets their first values, or follows the session
 // that has made them first, when their container is shared.
 //
-// Owner: the group. Thread: the group's actor, except owner() and next_step().
+// Owner: the group. Thread: the group's actor, except owner() and next_steps().
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,8 +45,11 @@ class ShardMaker {
   void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
   // True if one of them is in a later epoch than the table; false if none answers.
   void ask_epoch(const std::vector<int32_t>& shards, std::function<void(bool is_new)> done);
-  // The step of the slowest replica when the last wait_serving() ended. Any thread.
-  int64_t next_step() const { return next_step_; }
+  // The steps at which replicas continued when the last wait_serving() ended. Any thread.
+  std::map<int32_t, int64_t> next_steps() const {
+    std::lock_guard lock(mutex_);
+    return next_steps_;
+  }
 
   // False: another session set the values, and recovers them. Any thread.
   bool owner() const { return !attached_; }
@@ -67,7 +71,8 @@ class ShardMaker {
   std::vector<std::pair<int64_t, std::vector<std::string>>> sources_;
   bool decided_ = false;               // true once attached_ is known
   std::atomic<bool> attached_{false};  // to the shards of another session
-  std::atomic<int64_t> next_step_{0};
+  mutable std::mutex mutex_;           // guards the rest
+  std::map<int32_t, int64_t> next_steps_;
 };
 
 }  // namespace troupe

@@ -52,13 +52,20 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
 }
 
 int64_t TrainDriver::step_of(const std::optional<Manifest>& manifest) const {
-  if (!group_.owner()) return group_.next_step();
-  return manifest ? manifest->step : 0;
+  const auto steps = next_steps(manifest);
+  return std::min_element(steps.begin(), steps.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->second;
 }
 
-std::map<int64_t, int64_t> TrainDriver::all_at(int64_t step) const {
+// A follower's replicas continue where the shards have them. Under the asynchronous rule others are
+// elsewhere, and a push far behind the newest one of its replica is refused.
+std::map<int64_t, int64_t> TrainDriver::next_steps(const std::optional<Manifest>& manifest) const {
   std::map<int64_t, int64_t> out;
-  for (int32_t replica : checkpoints_.replicas) out[replica] = step;
+  for (int32_t replica : checkpoints_.replicas) out[replica] = manifest ? manifest->step : 0;
+  if (group_.owner()) return out;
+  for (const auto& [replica, step] : group_.next_steps())
+    if (const auto mine = out.find(replica); mine != out.end()) mine->second = step;
   return out;
 }
 
@@ -68,7 +75,7 @@ void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& man
   plan.replicas.assign(checkpoints_.replicas.begin(), checkpoints_.replicas.end());
   plan.checkpoints = !checkpoints_.directory.empty() && group_.owner();
   plan.follows = !group_.owner();
-  loop_ = std::make_unique<TrainLoop>(plan, all_at(step_of(manifest)));
+  loop_ = std::make_unique<TrainLoop>(plan, next_steps(manifest));
   carry_out(loop_->begin(program_.now()));
 }
 
@@ -186,7 +193,7 @@ void TrainDriver::begin_epoch() {
   establish(manifest, [post = post_, this, manifest](Errc code, const std::string& text) {
     post([this, manifest, code, text] {
       if (code != Errc::ok) return loop_->restore_failed(code, text, program_.now());
-      return loop_->restored(all_at(step_of(manifest)), program_.now());
+      return loop_->restored(next_steps(manifest), program_.now());
     });
   });
 }

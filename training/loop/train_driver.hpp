@@ -50,7 +50,7 @@ class TrainDriver {
 
   // Begins an epoch of the group with this checkpoint, or with the first values.
   void establish(const std::optional<Manifest>& manifest, ParameterGroup::Done done);
-  // The step at which replicas continue after it.
+  // The step at which the slowest of the replicas continues after it.
   int64_t step_of(const std::optional<Manifest>& manifest) const;
   // Carries out the first actions, after establish(). Replicas and shards need not be in `plan`.
   void begin(TrainLoop::Plan plan, const std::optional<Manifest>& manifest);
@@ -75,7 +75,7 @@ class TrainDriver {
   void ask_epoch();
   void ask_source();
   std::optional<Manifest> find_checkpoint();
-  std::map<int64_t, int64_t> all_at(int64_t step) const;
+  std::map<int64_t, int64_t> next_steps(const std::optional<Manifest>& manifest) const;
 
   TrainProgram& program_;
   ParameterGroup& group_;

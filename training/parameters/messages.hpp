@@ -5,6 +5,7 @@
 // each. Owner: values. Thread: any.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -102,7 +103,7 @@ struct ShardDescription {
   bool serving = false;  // its values are set
   bool created = false;  // in answer to a CreateShard: the first one came from the same sender
   double rate_scale = 1;
-  int64_t next_step = -1;  // of the slowest replica; -1: nothing here is trained
+  std::map<int32_t, int64_t> next_steps;  // by replica; empty: nothing here is trained
   std::vector<SliceSpec> slices;
   std::vector<int64_t> versions;                    // one per slice
   std::vector<int64_t> pulled_bytes, pushed_bytes;  // one per slice, since the shard was made
@@ -228,7 +229,7 @@ auto inspect(I& f, DescribeShard& x) {
 }
 template <class I>
 auto inspect(I& f, ShardDescription& x) {
-  return f(x.door, x.epoch, x.rule, x.serving, x.created, x.rate_scale, x.next_step, x.slices,
+  return f(x.door, x.epoch, x.rule, x.serving, x.created, x.rate_scale, x.next_steps, x.slices,
            x.versions, x.pulled_bytes, x.pushed_bytes, x.applied, x.merged, x.duplicate, x.refused,
            x.received);
 }

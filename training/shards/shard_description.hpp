@@ -21,9 +21,8 @@ inline ShardDescription describe_shard(const Shard& shard) {
     out.pulled_bytes.push_back(shard.find(slice.id)->pulled_bytes());
     out.pushed_bytes.push_back(shard.find(slice.id)->pushed_bytes());
   }
-  for (const ReplicaProgress& replica : shard.replicas())
-    if (trained && (out.next_step < 0 || replica.next_step < out.next_step))
-      out.next_step = replica.next_step;
+  if (trained)
+    for (const ReplicaProgress& p : shard.replicas()) out.next_steps[p.replica] = p.next_step;
   const ShardCounters counters = shard.counters();
   out.received = counters.received;
   out.applied = counters.applied;

@@ -1,4 +1,6 @@
 // The initial values of a training: the current values of the parameters, or their initial ones.
+#include <future>
+
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 
@@ -134,6 +136,36 @@ TEST_CASE("a checkpoint's file is no folder of checkpoints") {
   const std::string file = fit.train(options).checkpoint;
   check_invalid([&] { load_parameters(fit.session, file); },
                 file + " is a file; give the folder of checkpoints, as " + folder.path());
+}
+
+TEST_CASE("a program that follows another goes on where its own replicas are") {
+  LocalCluster cluster({"/job:ps/task:0"});
+  Fit ours, theirs;
+  ConnectOptions shared;
+  shared.container = "together";
+  shared.replicas = 2;
+  Session owner = cluster.connect(ours.graph, {}, shared);
+  owner.prepare({ours.all[0].loss, ours.all[0].update}, ours.all[0].feeds);
+  Session follower = cluster.connect(theirs.graph, {}, shared);
+  const std::vector<Tower> led(1, ours.all[0]), followed(1, theirs.all[1]);
+  std::promise<void> let_go;
+  std::vector<Tower> slow = led;  // it stays at its third step until the other program is done
+  slow[0].batch = [batch = led[0].batch, go = let_go.get_future().share()](int64_t step) {
+    if (step == 2) go.wait_for(std::chrono::seconds(60));
+    return batch(step);
+  };
+  TrainOptions options{.rule = Aggregation::async, .steps = 4};
+  auto leading = std::async(std::launch::async, [&] { return train(owner, slow, options); });
+  TrainOptions following = options;
+  following.patience = std::chrono::seconds(5);
+  following.steps = 100;
+  CHECK(train(follower, followed, following).steps == 100);
+  following.steps = 150;
+  const TrainResult again = train(follower, followed, following);
+  CHECK(again.resumed_at == 100);
+  CHECK(again.steps == 150);
+  let_go.set_value();
+  CHECK(leading.get().steps == 4);
 }
 
 }  // namespace

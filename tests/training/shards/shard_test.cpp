@@ -335,7 +335,7 @@ TEST_CASE("an untrained slice is read at any step and takes no gradient") {
   CHECK(only<Acknowledged>(s.push(0, 0, vector_of({1, 1, 1, 1}))).text ==
         "w is not trained and takes no gradients");
   CHECK(s.capture(12)->image.slices.at(0).next_step == 12);
-  CHECK(describe_shard(s.shard).next_step == -1);  // it says nothing of a replica's step
+  CHECK(describe_shard(s.shard).next_steps.empty());  // it says nothing of a replica's step
 }
 
 TEST_CASE("a sender that is forgotten gets no answers") {
