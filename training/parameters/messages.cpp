@@ -32,6 +32,13 @@ Tensor packed(const Gradient& gradient) {
   return out;
 }
 
+// A link without room for a message has room again when it has sent others: that is no lack of
+// memory, which only the receiver of a message finds.
+Errc code_of(const Loss& loss) {
+  const bool link_is_full = loss.code == Errc::out_of_memory && !loss.task.empty();
+  return link_is_full ? Errc::timeout : loss.code;
+}
+
 }  // namespace
 
 void inspect(FieldWriter& f, Gradient& x) { f(x.by_rows() ? packed(x) : x.values); }
@@ -91,13 +98,13 @@ Slice from_spec(const SliceSpec& spec) {
 }
 
 Acknowledged refusal_of(const Push& m, const Loss& loss) {
-  return {m.ticket, m.slice, loss.code, loss.text, 0};
+  return {m.ticket, m.slice, code_of(loss), loss.text, 0};
 }
 Pulled refusal_of(const Pull& m, const Loss& loss) {
-  return {m.ticket, m.slice, loss.code, loss.text, 0, {}};
+  return {m.ticket, m.slice, code_of(loss), loss.text, 0, {}};
 }
 Pulled failed_form_of(const Pulled& m, const Loss& loss) {
-  return {m.ticket, m.slice, loss.code, loss.text, m.version, {}};
+  return {m.ticket, m.slice, code_of(loss), loss.text, m.version, {}};
 }
 
 void add_parameter_messages(MessageKinds& kinds) {

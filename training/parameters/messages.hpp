@@ -271,6 +271,7 @@ auto inspect(I& f, ShardLost& x) {
   return f(x.container, x.shard, x.reason);
 }
 
+// Errc::timeout where a link was full: the request is to be sent again.
 Acknowledged refusal_of(const Push& message, const Loss& loss);
 Pulled refusal_of(const Pull& message, const Loss& loss);
 Pulled failed_form_of(const Pulled& message, const Loss& loss);

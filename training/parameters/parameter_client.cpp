@@ -293,6 +293,7 @@ void ParameterClient::on(Pulled m) {
     std::lock_guard lock(mutex_);
     auto it = parts_.find(m.ticket);
     if (it == parts_.end()) return;  // already answered, or no longer wanted
+    if (m.code == Errc::timeout) return put_off(it->second);
     const Part& part = it->second;
     const RequestPtr request = part.request;
     const bool by_rows = part.share.rows.defined();
@@ -336,6 +337,7 @@ void ParameterClient::on(const Acknowledged& m) {
     std::lock_guard lock(mutex_);
     auto it = parts_.find(m.ticket);
     if (it == parts_.end()) return;
+    if (m.code == Errc::timeout) return put_off(it->second);
     const RequestPtr request = it->second.request;
     trace(it->second, it->second.share.bytes);
     if (m.code != Errc::ok) {
@@ -346,6 +348,13 @@ void ParameterClient::on(const Acknowledged& m) {
     }
   }
   run(replies);
+}
+
+// The link had no room for the request or for its answer. A push that did not go still has its
+// gradient: only a shard of this process, behind no link, takes one for good.
+void ParameterClient::put_off(Part& part) {
+  part.resend_at = system_.clock().now();
+  part.wait = kResendFirst;
 }
 
 void ParameterClient::peer_down(const std::string& task, const std::string& reason) {

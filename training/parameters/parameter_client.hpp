@@ -1,6 +1,6 @@
 // ParameterClient: a session's parameters as one process sees them. Pulls slices or rows of them
 // from shards and puts them together, cuts gradients up, keeps each gradient until its shard has
-// acknowledged it, and repeats requests that were not answered.
+// acknowledged it, and repeats requests that were not answered, or met a full link.
 //
 // A shard of this process handles a small request on the thread that makes it, if the shard is
 // idle: then no thread has to wake another. It takes over a large gradient of a whole parameter for
@@ -113,6 +113,7 @@ class ParameterClient final : public ParameterPort {
   // All below: require mutex_.
   Parts add_parts(const RequestPtr& request, Gradient gradient);
   void offer(Part& part) const;
+  void put_off(Part& part);                           // to the next resend()
   void trace(const Part& part, int64_t bytes) const;  // when the part is answered
   // Drops the request's parts, and answers it. answer(): all parts have been answered.
   void end(const RequestPtr& request, Errc code, const std::string& text, Replies& out);

@@ -75,6 +75,47 @@ TEST_CASE("a push that was not taken gives its number to the next, so that a sha
   CHECK(rig.push(2, ended).sequence == 2);
 }
 
+TEST_CASE("a request that meets a full link goes again, with its number and its gradient") {
+  ClientRig rig;
+  const Loss full{Errc::out_of_memory, "too much waits to be sent", "/job:ps/task:0"};
+  std::vector<Errc> ended;
+  const auto again = [&] { rig.client->resend(rig.system.clock().now()); };
+  const auto sent = [&](const auto& check) {
+    rig.shard->receive(
+        check, caf::after(std::chrono::seconds(10)) >> [] { FAIL("not sent"); });
+  };
+  const Push push = rig.push(0, ended);
+  again();  // no answer yet: it is not due
+  for (int i = 0; i < 3; ++i) {
+    rig.client->on(refusal_of(push, full));
+    again();
+    sent([&](const Push& m) {
+      CHECK(m.ticket == push.ticket);
+      CHECK(m.sequence == push.sequence);
+      CHECK(m.gradient.defined());
+    });
+  }
+  CHECK(ended.empty());
+  rig.client->on(Acknowledged{.ticket = push.ticket});
+  CHECK(ended == std::vector<Errc>{Errc::ok});
+
+  rig.client->pull("w", {0, 1},
+                   [&](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+  Pull pull;
+  sent([&](const Pull& m) { pull = m; });
+  rig.client->on(refusal_of(pull, full));
+  again();
+  sent([&](const Pull& m) { CHECK(m.ticket == pull.ticket); });
+  rig.client->on(failed_form_of(Pulled{.ticket = pull.ticket}, full));  // no room for the answer
+  again();
+  sent([&](const Pull& m) { CHECK(m.ticket == pull.ticket); });
+  CHECK(ended.size() == 1);
+  const Loss no_memory{Errc::out_of_memory, "no memory for the tensor of a message", {}};
+  rig.client->on(failed_form_of(Pulled{.ticket = pull.ticket}, no_memory));
+  CHECK(ended == std::vector<Errc>{Errc::ok, Errc::out_of_memory});
+  CHECK(rig.client->pending() == 0);
+}
+
 // A shard's door that answers each push from within the call that sends it.
 struct AnsweringShard final : caf::monitorable_actor {
   explicit AnsweringShard(caf::actor_config& settings) : monitorable_actor(settings) {}
