@@ -78,7 +78,7 @@ troupe_room(training/parameters SEES training/rules actors/observe net/wire devi
 troupe_room(training/checkpoints SEES training/parameters training/rules data/files devices/threads graph
   LIBRARIES CAF OpenSSL spdlog)
 troupe_room(training/shards SEES training/checkpoints training/parameters training/rules actors/cluster actors/async
-    devices/memory graph graph/base
+    devices devices/memory graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/input SEES actors/cluster actors/async data ops devices graph graph/base
   LIBRARIES CAF spdlog)

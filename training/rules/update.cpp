@@ -466,9 +466,9 @@ void make_writable(Tensor& tensor) {
 }
 
 const Tensor& previous_values(SliceValues& state) {
-  const Gradient rows = std::exchange(state.previous_rows, {});
-  if (!rows.by_rows()) return state.previous;
+  if (!state.previous_rows.by_rows()) return state.previous;
   Tensor old = Tensor::empty(state.values.dtype(), state.values.shape());
+  const Gradient rows = std::exchange(state.previous_rows, {});  // kept if there is no memory
   std::memcpy(old.mutable_raw(), state.values.raw(), static_cast<size_t>(old.byte_size()));
   TROUPE_CHECK(are_rows(rows.rows(), old.size() / rows.row_size()),
                "indices that were pushed have changed since; what was fed is not written to");

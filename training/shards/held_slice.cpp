@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "devices/failure.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/pool_block.hpp"
@@ -426,10 +427,17 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
   if (answer.version == p.have_version && !p.rows.defined()) {
     ++terms_.counters.pulls_unchanged;
   } else {
-    answer.values = !previous ? values_.values
-                    : rule_   ? previous_values(values_)
-                              : written_.before(values_.values);
-    if (p.rows.defined()) answer.values = take_rows(answer.values, p.rows, p.row_size);
+    const Failure failed = failure_of([&] {  // nothing has changed: the shard lives on
+      answer.values = !previous ? values_.values
+                      : rule_   ? previous_values(values_)
+                                : written_.before(values_.values);
+      if (p.rows.defined()) answer.values = take_rows(answer.values, p.rows, p.row_size);
+    });
+    if (failed.code != Errc::ok) {
+      refuse(p, from, failed.code,
+             detail::concat("the answer to a pull of ", describe(slice_), ": ", failed.text), out);
+      return true;
+    }
     if (p.rows.defined() && !answer.values.defined()) {
       refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);
       return true;

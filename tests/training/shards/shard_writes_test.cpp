@@ -205,4 +205,28 @@ TEST_CASE("rows are pulled as they are in the step that asks, and others are ref
   CHECK(pull(1, {0}, 3).code == Errc::invalid_argument);
 }
 
+TEST_CASE("a pull whose answer finds no memory is refused, and the shard serves on") {
+  const int64_t rows = int64_t{1} << 23, row_size = rows / 2;  // 2^47 bytes in all
+  ShardScript s({.rule = Aggregation::sync, .replicas = replicas_at(1, 0), .slices = {[&] {
+                                                                             Slice wide = slice_w();
+                                                                             wide.shape = {
+                                                                                 row_size};
+                                                                             wide.size = row_size;
+                                                                             return wide;
+                                                                           }()}});
+  REQUIRE(s.shard.set_initial(1, 0, Tensor::zeros(DType::f32, {row_size}), s.last));
+  s.last.clear();
+  s.shard.pull({.step = 0,
+                .epoch = 1,
+                .ticket = 3,
+                .row_size = row_size,
+                .rows = Tensor::zeros(DType::i64, {rows})},
+               1, s.last);
+  s.check_counters();
+  const auto refused = only<Pulled>(s.last);
+  CHECK(refused.code == Errc::out_of_memory);
+  CHECK_MESSAGE(refused.text.find("the answer to a pull of w: ") == 0, refused.text);
+  CHECK(only<Pulled>(s.pull(0, 0)).values.defined());
+}
+
 }  // namespace troupe
