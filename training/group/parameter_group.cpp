@@ -151,7 +151,7 @@ void ParameterGroup::establish(Start start, Done done) {
                   "the graph has no parameters; make some with parameter()");
     const auto tell_all = [this, start, done](Errc code, const std::string& text) {
       if (code != Errc::ok) return done(code, text);
-      served_ = table_.epoch;
+      table_.began = table_.epoch;
       rate_scale().begin_epoch(table_.rate_scale);
       if (owner() && start.mode == BeginEpoch::restore)
         checkpoints_.went_back_to(start.directory, start.manifest);
@@ -175,7 +175,7 @@ void ParameterGroup::establish(Start start, Done done) {
 // How far a shard's slowest replica is says nothing of ours where others' replicas are in it.
 void ParameterGroup::look_again(int64_t step, Done done) {
   post([this, step = shared() ? 0 : step, done = calls_.add(std::move(done))] {
-    maker_.look_again(parameters_.replicas(), served_, step,
+    maker_.look_again(parameters_.replicas(), table_.began, step,
                       [this, done](Errc code, const std::string& text) {
                         if (code != Errc::ok)
                           done(code, text);

@@ -143,7 +143,6 @@ class ParameterGroup final : public MeshListener,
   ShardMaker maker_;
   RouteSender routes_;
   CheckpointTaker checkpoints_;
-  uint64_t served_ = 0;  // the epoch that the last establish() has begun, or followed to
 
   std::atomic<bool> established_ = false;
   OpenCalls calls_;  // of other threads

@@ -104,6 +104,7 @@ CreateShard ShardMaker::order_of(int32_t shard, const std::vector<int32_t>& repl
   m.container = table_.container;
   m.shard = shard;
   m.epoch = table_.epoch;
+  m.began = table_.began;
   m.rule = static_cast<uint8_t>(table_.rule);
   m.replicas = replicas;
   for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));
@@ -122,8 +123,16 @@ void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Don
                                      entry.task, " was laid out by another program: ", other,
                                      "; programs that share parameters prepare the same ones in "
                                      "the same order, with the same ps tasks"));
+        const bool first = shard == 0 && !std::exchange(decided_, true);
+        if (first && !d.created && shared_) attached_ = true;
+        // Shard 0 was made anew, and this session has met it before its owner.
+        const bool theirs = shard == 0 ? !d.created : !entry.usable && d.epoch > table_.epoch;
+        if (shared_ && owner() && theirs)
+          return done(Errc::invalid_argument,
+                      detail::concat("another session owns the parameters of container ",
+                                     table_.container, ", and trains them in epoch ", d.epoch,
+                                     "; start this program again, to join it"));
         entry.door = d.door;
-        if (shard == 0 && !std::exchange(decided_, true) && !d.created && shared_) attached_ = true;
         if (!owner()) table_.epoch = d.epoch;
         if (!entry.usable && d.epoch < table_.epoch)
           catch_up(shard, replicas, done);

@@ -25,6 +25,7 @@ struct ShardTable {
 
   std::string container;
   uint64_t epoch = 1;
+  uint64_t began = 0;  // the newest one that was begun in whole, or followed to; 0: none
   Aggregation rule = Aggregation::sync;
   double rate_scale = 1;
   std::map<int32_t, Entry> shards;  // by number

@@ -83,7 +83,9 @@ SliceSpec to_spec(const Slice& slice);
 Slice from_spec(const SliceSpec& spec);
 
 // owner -> shard service: hold these slices. An existing shard of that container and number is kept
-// unchanged, so several sessions can share parameters. Answered by ShardDescription.
+// unchanged, so several sessions can share parameters. It is the first sender's, until one comes
+// that has begun a later epoch: a session that was first at a shard which is made anew. Answered by
+// ShardDescription.
 struct CreateShard {
   std::string container;
   int32_t shard = 0;
@@ -91,6 +93,7 @@ struct CreateShard {
   uint8_t rule = 0;  // Aggregation
   std::vector<int32_t> replicas;
   std::vector<SliceSpec> slices;
+  uint64_t began = 0;  // the newest epoch that the sender has begun or followed to; 0: none
 };
 struct DescribeShard {
   std::string container;
@@ -101,7 +104,7 @@ struct ShardDescription {
   uint64_t epoch = 0;
   uint8_t rule = 0;      // Aggregation
   bool serving = false;  // its values are set
-  bool created = false;  // in answer to a CreateShard: the first one came from the same sender
+  bool created = false;  // in answer to a CreateShard: the shard is its sender's
   double rate_scale = 1;
   std::map<int32_t, int64_t> next_steps;  // by replica; empty: nothing here is trained
   std::vector<SliceSpec> slices;
@@ -221,7 +224,7 @@ auto inspect(I& f, SliceSpec& x) {
 }
 template <class I>
 auto inspect(I& f, CreateShard& x) {
-  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, x.slices);
+  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, x.slices, x.began);
 }
 template <class I>
 auto inspect(I& f, DescribeShard& x) {

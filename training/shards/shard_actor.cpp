@@ -104,12 +104,13 @@ FilingShard::behavior_type run_shard(FilingShard::stateful_pointer<ShardActorSta
   return {
       [self](Push& m) { self->state.take(std::move(m)); },
       [self](const Pull& m) { self->state.take(m); },
-      [self](const CreateShard&) {
+      [self](const CreateShard& m) {
         ShardActorState& state = self->state;
         const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
-        if (!state.creator) state.creator = asker;
+        auto& [session, began] = state.creator;
+        if (!session || m.began > began) session = asker, began = m.began;
         ShardDescription out = state.describe();
-        out.created = asker == state.creator;  // again if it asks again: an answer may get lost
+        out.created = asker == session;  // again if it asks again: an answer may get lost
         return out;
       },
       [self](const DescribeShard&) { return self->state.describe(); },

@@ -50,7 +50,10 @@ struct ShardActorState {
   std::shared_ptr<DiskThread> disk;
   std::unique_ptr<Shard> shard;
   Senders senders;
-  caf::actor_addr creator;  // the sender of the CreateShard that made the shard
+  struct Creator {
+    caf::actor_addr session;  // the sender of the CreateShard whose shard this is
+    uint64_t began = 0;       // CreateShard::began of it
+  } creator;
   OwedAnswers owed;
   std::string unread;    // the last logged text of a checkpoint that could not be read
   uint64_t capture = 0;  // the number of `captured`

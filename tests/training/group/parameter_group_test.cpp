@@ -1,6 +1,7 @@
 // Parameters that cannot be made at once: preparing a call again retries them.
 #include <atomic>
 #include <future>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -103,6 +104,61 @@ TEST_CASE("programs that lay shared parameters out in different ways are told ho
       Errc::bad_configuration, [&] { b.prepare({both_b.loss}, {}); }, "container shared",
       "/job:ps/task:0", "it has a", "wants b");
   CHECK(value(a, "a") == 5);
+}
+
+TEST_CASE("a program that is first at a ps which is back does not take over its container") {
+  LocalCluster cluster({"/job:ps/task:0"});
+  Graph graph_a, graph_b;
+  const Tower tower_a = tower(graph_a, "w", fill(graph_a, {1, 1}, 5, DType::f64));
+  const Tower tower_b = tower(graph_b, "w", fill(graph_b, {1, 1}, 5, DType::f64));
+  ConnectOptions shared;
+  shared.container = "shared";
+  Session a = cluster.connect(graph_a, {}, shared);
+  std::optional<Session> b;
+  TrainOptions options{.steps = 6, .pause_every = 3};
+  options.on_pause = [&](const TrainPause&) {
+    if (b) return true;
+    cluster.process(0).stop();
+    cluster.restart(0);
+    b.emplace(cluster.connect(graph_b, {}, shared));
+    b->prepare({tower_b.loss}, {});
+    return true;
+  };
+  const TrainResult result = train(a, {tower_a}, options);
+  CHECK(result.recoveries == 1);
+  options.patience = std::chrono::seconds(5);
+  check_error(
+      Errc::invalid_argument, [&] { train(*b, {tower_b}, options); },
+      "another session owns the parameters of container shared", "start this program again");
+  const double left = value(a, "w");
+  Graph graph;
+  const Tower alone = tower(graph, "w", fill(graph, {1, 1}, 5, DType::f64));
+  Session session = Session::local(graph, {.threads = 1});
+  train(session, {alone}, {.steps = 6});
+  CHECK(left == value(session, "w"));
+}
+
+TEST_CASE("a program that makes shard 0 anew beside shards of a training is told whose they are") {
+  LocalCluster cluster({"/job:ps/task:0", "/job:ps/task:1"});
+  const auto two = [](Graph& graph) {
+    auto scope = graph.scope({.replica = 0});
+    Output v = parameter("v", fill(graph, {1, 1}, 4, DType::f64));
+    Output w = parameter("w", fill(graph, {1, 1}, 5, DType::f64));
+    Output loss = reduce_mean(square(v * w - 3.0));
+    return Tower{0, loss, minimize(loss, sgd(0.01)), {}, {}};
+  };
+  Graph graph_a, graph_b;
+  const Tower tower_a = two(graph_a), tower_b = two(graph_b);
+  ConnectOptions shared;
+  shared.container = "shared";
+  Session a = cluster.connect(graph_a, {}, shared);
+  train(a, {tower_a}, {.steps = 2});
+  cluster.process(0).stop();
+  cluster.restart(0);
+  Session b = cluster.connect(graph_b, {}, shared);
+  check_error(
+      Errc::invalid_argument, [&] { b.prepare({tower_b.loss}, {}); },
+      "another session owns the parameters of container shared", "in epoch 2");
 }
 
 TEST_CASE("whoever waits for parameters is told when what does the work has failed") {

@@ -264,9 +264,11 @@ TEST_CASE("the session that made a shard is told so each time it asks, others ne
   const caf::actor service = process.services().actor("shards");
   {
     caf::scoped_actor first(process.system()), second(process.system());
-    const auto created = [&](caf::scoped_actor& session) {
+    const auto created = [&](caf::scoped_actor& session, uint64_t began = 0) {
       bool out = false;
-      session->request(service, std::chrono::seconds(30), one_shard())
+      CreateShard order = one_shard();
+      order.began = began;
+      session->request(service, std::chrono::seconds(30), order)
           .receive([&](const ShardDescription& d) { out = d.created; },
                    [](const caf::error& e) { FAIL("no shard: " << caf::to_string(e)); });
       return out;
@@ -275,6 +277,10 @@ TEST_CASE("the session that made a shard is told so each time it asks, others ne
     CHECK(!created(second));
     CHECK(created(first));  // the first answer may have been lost
     CHECK(!created(second));
+    CHECK(created(second, 2));  // it has trained, and was late at a shard that was made anew
+    CHECK(!created(first));
+    CHECK(!created(first, 2));
+    CHECK(created(second, 2));
   }
   process.stop();
 }
