@@ -38,6 +38,8 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
   flags.add("spec", &to.spec, "file that says where the nodes of a cluster listen, to run there");
   flags.add("cluster", &to.cluster, "name of that cluster (default: troupe)");
   flags.add("wait", &to.wait, "seconds until its nodes must be there");
+  flags.add("patience", &to.patience,
+            "seconds that a training waits for lost processes, or for room on the disk at its end");
   flags.add("plugin", &to.plugins,
             "shared library with ops that the cluster has, too; may be given again");
   flags.add("out", &to.out, "folder for the files that it writes");
@@ -74,7 +76,11 @@ int run_program(ProgramOptions& options, const std::string& summary, int argc, c
     Flags flags(options.name, options.name + ": " + summary);
     add(flags);
     if (!flags.parse({argv + 1, argv + argc})) return 0;
-    return exit_code_of(options.say(), run);
+    return exit_code_of(options.say(), [&] {
+      const int code = run();
+      if (code == 0 && !options.unsaved.empty()) throw Error(Errc::io, options.unsaved);
+      return code;
+    });
   });
 }
 
@@ -84,6 +90,7 @@ namespace {
 void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOptions& given,
                   const std::string& label) {
   options.resume = given.resume;
+  options.patience = std::chrono::seconds(given.patience);
   if (!options.resume) remove_checkpoints(options.checkpoint_dir, label);
   options.on_event = [&line, label, begin = std::chrono::steady_clock::now()](const TrainEvent& e) {
     line.end();
@@ -93,7 +100,8 @@ void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOption
   };
 }
 
-void say_result(const TrainResult& result, const std::string& label) {
+void say_result(const TrainResult& result, const std::string& label, const ProgramOptions& given) {
+  if (!result.unsaved.empty()) given.unsaved = result.unsaved;
   std::printf("%s: %lld steps in %.2f s, weights sha256 %s%s\n", label.c_str(),
               static_cast<long long>(result.steps), result.seconds, result.weights_sha256.c_str(),
               result.recoveries ? "  (shards recovered)" : "");
@@ -131,7 +139,7 @@ Trained train_in_sight(Session& session, const std::vector<Tower>& towers, Train
     };
   const TrainResult result = train(session, towers, wrapped);
   line.end();
-  say_result(result, label);
+  say_result(result, label, given);
   return {result, std::move(options)};
 }
 
@@ -167,7 +175,7 @@ Fitted fit_in_sight(Session& session, const std::vector<Tower>& towers, const So
   };
   FitResult result = fit(session, towers, data, wrapped);
   line.end();
-  say_result(result.training, rule);
+  say_result(result.training, rule, given);
   return {std::move(result), std::move(options.train)};
 }
 

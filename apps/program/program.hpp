@@ -27,7 +27,7 @@ struct ProgramOptions {
   std::string name;  // of the program
   std::optional<std::string> data, spec, cluster;
   int64_t seed = 1;
-  int wait = 60;  // seconds
+  int wait = 60, patience = 120;  // seconds
   std::vector<std::string> plugins;
   bool resume = false;
   std::string out;
@@ -37,6 +37,8 @@ struct ProgramOptions {
   // The ops of the plugins, and the sink for log lines; made once.
   const troupe::ProcessOptions& process() const;
   troupe::LogSink say() const;  // for the program's own words on standard error
+  // Why a training has left no checkpoint of its last step: run_program() ends with that error.
+  mutable std::string unsaved;
 
  private:
   mutable std::optional<troupe::ProcessOptions> process_;

@@ -82,7 +82,8 @@ struct TrainOptions {
   // `resume`.
   std::string checkpoint_dir;
   // In steps; 0: only at the end. Replicas stop until the shards have copied their state, not until
-  // it is written. A checkpoint that cannot be written is a warning; earlier ones are kept.
+  // it is written. A checkpoint that cannot be written is a warning; earlier ones are kept. The one
+  // of the last step is tried again for as long as `patience` lasts, then TrainResult::unsaved.
   int64_t checkpoint_every = 0;
   int checkpoint_keep = 3;  // the newest ones; at least 1
   bool resume = false;      // from the newest valid checkpoint in checkpoint_dir
@@ -117,6 +118,7 @@ struct TrainResult {
   std::string weights_sha256;  // of all parameters, in name order: dtype, shape, bytes
   int64_t recoveries = 0;
   std::string checkpoint;  // path of the newest manifest, or of the one resumed from; empty: none
+  std::string unsaved;     // why the last step's checkpoint could not be written; empty: it was
 };
 
 // Trains until every replica has done `options.steps`, starting from the present values of the
@@ -128,9 +130,7 @@ struct TrainResult {
 // have stopped: any exception of `batch`, `on_progress`, `on_pause` or `on_event`, of any type;
 // Error(bad_data) for a loss or gradient that is not finite (naming parameter, replica and step);
 // Error(peer_lost) when patience ends (naming the missing process); Error(cancelled) when another
-// thread closes the session, after the newest checkpoint has been written; Error(io) when all steps
-// are done and the last checkpoint cannot be written (the values are still in the session);
-// Error(io) or Error(bad_data) when shards were lost and no checkpoint could be read until patience
+// thread closes the session, after the newest checkpoint has been written; Error(io) or Error(bad_data) when shards were lost and no checkpoint could be read until patience
 // ended (naming the task and the file; no checkpoint was removed); and the error of a failed step.
 // The session remains usable.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);

@@ -31,10 +31,13 @@ fi
 # Room for folders only: no checkpoint can be written, not even the last one, which was requested.
 head -c 240k /dev/zero >"$out/disk/ballast"
 timeout 60 "$build/actor-node" up --ps 1 --workers 1 --threads 1 --run-dir "$out/disk/run" "$build/train_digits" \
-  --digits "$data" --steps 20 --out "$out/disk/out" >"$out/log" 2>&1
+  --digits "$data" --steps 20 --patience 2 --out "$out/disk/out" >"$out/log" 2>&1
 code=$?
 [ $code = 74 ] || fail "no room for checkpoints: exit code $code"
 grep -q 'checkpoint.*\(no room\|No space left on device\)' "$out/log" || fail 'the checkpoints were not mentioned'
 grep -q 'sync step 20/20' "$out/log" || fail 'a checkpoint on the way ended the training'
+[ "$(grep -c 'could not be written.*make room in the folder' "$out/log")" = 2 ] || fail 'no remedy, or many'
+[ "$(grep -c 'steps in .* weights sha256' "$out/log")" = 2 ] || fail 'a training ended without its result'
+grep -q '^train_digits: all steps are done, but the checkpoint of the last one' "$out/log" || fail 'no reason at the end'
 [ "$(find "$out/disk/out" -name '*.manifest.json' | wc -l)" = 0 ] || fail 'half a checkpoint was left'
 echo "a full disk cost pictures and checkpoints, and each was named; the training ran to its end"

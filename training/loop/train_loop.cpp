@@ -347,7 +347,7 @@ TrainActions TrainLoop::checkpoint_captured(Millis now) {
   if (phase_ != Phase::capturing) return out;
   phase_ = Phase::running;
   checkpoints_.captured();
-  last_progress_ = now;
+  if (unsaved().empty()) last_progress_ = now;
   go_on(now, out);
   return out;
 }
@@ -372,10 +372,7 @@ TrainActions TrainLoop::checkpoint_ended(Errc code, const std::string& text, Mil
                        "the checkpoint failed and will be tried again: " + text});
       }
     } else if (code != Errc::ok && last) {
-      give_up(code,
-              detail::concat("all steps are done, but the checkpoint of the last one, ", step,
-                             ", could not be written: ", text),
-              out);
+      last_refused(code, text, now, out);
     } else {
       // A full disk must not end hours of training: the loop continues, and reports it.
       if (code != Errc::ok)
@@ -393,6 +390,34 @@ TrainActions TrainLoop::checkpoint_ended(Errc code, const std::string& text, Mil
   }
   go_on(now, out);
   return out;
+}
+
+// A disk may get room again, and nobody else waits.
+void TrainLoop::last_refused(Errc code, const std::string& text, Millis now, TrainActions& out) {
+  const bool first = unsaved().empty();
+  const std::string why =
+      detail::concat("all steps are done, but the checkpoint of the last one, ", checkpoints_.step(),
+                     ", could not be written: ", text);
+  checkpoints_.repeat_last(why);
+  retry_.failed(now);
+  if (first) last_progress_ = now;
+  if (code != Errc::io) return end_unsaved(out);
+  if (first)
+    out.push_back({TrainAction::tell, 0, checkpoints_.step(), Errc::io,
+                   detail::concat(why, "; it is tried again for ", plan_.patience.count() / 1000,
+                                  " s: make room in the folder of checkpoints")});
+}
+
+void TrainLoop::end_unsaved(TrainActions& out) {
+  out.push_back({TrainAction::tell, 0, checkpoints_.step(), Errc::io,
+                 detail::concat(unsaved(), "; training ends without it",
+                                checkpoints_.written() < 0
+                                    ? std::string()
+                                    : detail::concat(", and with that of step ",
+                                                     checkpoints_.written()),
+                                "; the session has the values, so save them elsewhere")});
+  checkpoints_.pass_over();
+  retry_ = Backoff();
 }
 
 TrainActions TrainLoop::pause_ended(bool more, Millis now) {
@@ -439,7 +464,10 @@ TrainActions TrainLoop::abandon(Errc code, const std::string& text, Millis now) 
 
 TrainActions TrainLoop::tick(Millis now) {
   TrainActions out;
-  if (!ended() && phase_ == Phase::running && idle() && now - last_progress_ >= plan_.patience) {
+  const bool over = now - last_progress_ >= plan_.patience;
+  if (!ended() && phase_ == Phase::running && idle() && over && !unsaved().empty()) {
+    end_unsaved(out);
+  } else if (!ended() && phase_ == Phase::running && idle() && over) {
     Error why(Errc::peer_lost, "no step is under way");
     for (const auto& [replica, s] : replicas_)
       if (s.failed) why = *s.failed;

@@ -16,6 +16,9 @@
 // Every action that wants an answer gets exactly one. One checkpoint or restore is open at a time,
 // and no restore while a step or a checkpoint is, so an answer never belongs to an older action.
 //
+// A checkpoint of the last step that cannot be written is tried again until patience ends; training
+// then finishes without it, as the values are still there.
+//
 // Without a readable and whole checkpoint where there was one, the loop waits as for a lost
 // process; it does not begin anew.
 //
@@ -115,6 +118,8 @@ class TrainLoop {
   int64_t done_steps() const;  // by the slowest replica
   double mean_loss() const;
   int64_t recoveries() const { return recoveries_.count(); }
+  // Why there is no checkpoint of the last step; empty: there is, or none was wanted.
+  const std::string& unsaved() const { return checkpoints_.refused(); }
 
  private:
   static constexpr Millis kWaitingWord{5'000};  // between reports of a restore that is waited for
@@ -132,6 +137,8 @@ class TrainLoop {
   void lose_patience(const Error& e, TrainActions& out);
   void try_again(int64_t replica, int64_t step, const Error& e, Millis now, TrainActions& out);
   TrainActions are_back(Millis now);
+  void last_refused(Errc code, const std::string& text, Millis now, TrainActions& out);
+  void end_unsaved(TrainActions& out);
   int64_t steps() const { return std::min(plan_.steps, input_end_.step); }
   void data_ended(int64_t replica, int64_t step, TrainActions& out);
   void cancel_beyond(TrainActions& out);

@@ -338,6 +338,7 @@ TrainResult Trainer::run() {
   result.seconds = meter_->elapsed(ProgressMeter::Time::clock::now()).count();
   result.recoveries = loop.recoveries();
   result.checkpoint = driver_->newest();
+  result.unsaved = loop.unsaved();
   result.weights_sha256 = weights_sha256(final_values(result.steps));
   if (thrown_) std::rethrow_exception(thrown_);
   return result;

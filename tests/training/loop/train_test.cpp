@@ -156,7 +156,8 @@ TEST_CASE(
   has(text, "train without resume");
 }
 
-TEST_CASE("a disk that fails on the way is a warning, and one that fails at the end an error") {
+TEST_CASE(
+    "a disk that fails on the way is a warning, and one at the end costs the last checkpoint") {
   LocalFit fit;
   Folder folder("train-disk");
   TrainOptions options{.steps = 12, .checkpoint_dir = folder.path(), .checkpoint_every = 2};
@@ -187,11 +188,14 @@ TEST_CASE("a disk that fails on the way is a warning, and one that fails at the 
   }
   SUBCASE("at the end") {
     heals = false;
-    check_error(
-        Errc::io, [&] { fit.train(options); },
+    options.patience = std::chrono::milliseconds(300);
+    const TrainResult result = fit.train(options);
+    CHECK(result.steps == 12);
+    CHECK(result.weights_sha256 == trained(steps(12)).weights_sha256);
+    CHECK(result.checkpoint.find("step12") == std::string::npos);
+    has(result.unsaved,
         "all steps are done, but the checkpoint of the last one, 12, could not be written");
-    CHECK(exit_code(Errc::io) == 74);
-    CHECK(!warnings.empty());
+    has(warnings.back(), "save them elsewhere");
     exchange();
     CHECK(folder.manifests() >= 1);                    // existing files are kept
     CHECK(parameter_values(fit.session).size() == 1);  // and the session has the values
