@@ -52,7 +52,7 @@ struct TrainProgress {
 // An event that a person should know of: which process died, which process noticed, what is done.
 struct TrainEvent {
   enum Kind : uint8_t {
-    lost,        // a process or a shard is gone
+    lost,        // a process or a shard is gone, or updates with it
     recovering,  // a step or a checkpoint failed and is tried again
     resumed,     // training goes on, from this step
     warning,     // training goes on, degraded: a checkpoint that cannot be written or read, or none
@@ -117,6 +117,9 @@ struct TrainResult {
   double seconds = 0;
   std::string weights_sha256;  // of all parameters, in name order: dtype, shape, bytes
   int64_t recoveries = 0;
+  // Aggregation::async: steps of all replicas whose updates were acknowledged and then lost with
+  // a shard. They were done again, from other values.
+  int64_t lost_updates = 0;
   std::string checkpoint;  // path of the newest manifest, or of the one resumed from; empty: none
   std::string unsaved;     // why the last step's checkpoint could not be written; empty: it was
 };
@@ -130,9 +133,10 @@ struct TrainResult {
 // have stopped: any exception of `batch`, `on_progress`, `on_pause` or `on_event`, of any type;
 // Error(bad_data) for a loss or gradient that is not finite (naming parameter, replica and step);
 // Error(peer_lost) when patience ends (naming the missing process); Error(cancelled) when another
-// thread closes the session, after the newest checkpoint has been written; Error(io) or Error(bad_data) when shards were lost and no checkpoint could be read until patience
-// ended (naming the task and the file; no checkpoint was removed); and the error of a failed step.
-// The session remains usable.
+// thread closes the session, after the newest checkpoint has been written; Error(io) or
+// Error(bad_data) when shards were lost and no checkpoint could be read until patience ended
+// (naming the task and the file; no checkpoint was removed); and the error of a failed step. The
+// session remains usable.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);
 
 // Gives the parameters of the session's graph the values of the newest whole checkpoint that a

@@ -20,6 +20,7 @@ class Recoveries {
   int begin() { return ++in_a_row_; }
   // Shards were restored, and a replica went back by so many steps.
   void went_back(int64_t steps) { back_ = std::max(back_.value_or(0), steps); }
+  void lose_updates(int64_t count) { lost_updates_ += count; }
   // All shards are there. Returns how far a replica went back since they were there before; none:
   // they are as they were.
   std::optional<int64_t> end() {
@@ -35,6 +36,7 @@ class Recoveries {
   }
 
   int64_t count() const { return count_; }
+  int64_t lost_updates() const { return lost_updates_; }
   int64_t farthest() const { return farthest_; }  // the most steps that were ever done
 
  private:
@@ -43,6 +45,7 @@ class Recoveries {
   std::optional<int64_t> back_;  // since then; none: not restored
   int in_a_row_ = 0;             // restores since farthest_ was reached
   int64_t farthest_ = 0;
+  int64_t lost_updates_ = 0;
 };
 
 }  // namespace troupe

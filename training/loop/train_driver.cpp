@@ -75,6 +75,7 @@ void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& man
   plan.replicas.assign(checkpoints_.replicas.begin(), checkpoints_.replicas.end());
   plan.checkpoints = !checkpoints_.directory.empty() && group_.owner();
   plan.follows = !group_.owner();
+  plan.async = checkpoints_.rule == Aggregation::async;
   loop_ = std::make_unique<TrainLoop>(plan, next_steps(manifest));
   carry_out(loop_->begin(program_.now()));
 }

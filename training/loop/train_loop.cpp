@@ -259,17 +259,29 @@ TrainActions TrainLoop::shards_lost(const std::string& text, Millis now) {
 
 TrainActions TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Millis now) {
   if (phase_ != Phase::restoring) return {};
-  int64_t back = 0;
+  int64_t back = 0, lost = 0;
   for (auto& [replica, s] : replicas_) {
     auto it = next_steps.find(replica);
     const int64_t next = it == next_steps.end() ? 0 : it->second;
     back = std::max(back, s.next - next);
+    lost += std::max<int64_t>(0, s.next - next);
     s.next = next;
   }
   recoveries_.went_back(back);
   checkpoints_.go_to(done_steps());
   last_pause_ = std::min(last_pause_, done_steps());
-  return are_back(now);
+  TrainActions out;
+  if (plan_.async && lost > 0) {
+    recoveries_.lose_updates(lost);
+    out.push_back({TrainAction::tell, 0, done_steps(), Errc::peer_lost,
+                   detail::concat("the updates of ", lost,
+                                  " acknowledged steps are lost: by the "
+                                  "asynchronous rule these steps make others when they are done "
+                                  "again; take checkpoints more often to lose less")});
+  }
+  const TrainActions on = are_back(now);
+  out.insert(out.end(), on.begin(), on.end());
+  return out;
 }
 
 TrainActions TrainLoop::shards_kept(Millis now) {
@@ -309,7 +321,7 @@ TrainActions TrainLoop::restore_failed(Errc code, const std::string& text, Milli
   if (phase_ != Phase::restoring) return out;
   lost_again_ = false;
   const bool unread = code == Errc::io || code == Errc::bad_data;  // the checkpoint
-  const bool full = code == Errc::out_of_memory;  // others may free memory there
+  const bool full = code == Errc::out_of_memory;                   // others may free memory there
   const bool again = passes(code) || unread || full;
   if (failure_) {
     phase_ = Phase::stopping;
@@ -327,14 +339,15 @@ TrainActions TrainLoop::restore_failed(Errc code, const std::string& text, Milli
                                     plan_.patience.count() / 1000, " s to come back: ", text)});
     }
   } else if (again) {
-    give_up(code,
-            detail::concat("the shards could not be restored for ", plan_.patience.count() / 1000,
-                           " s: ", text,
-                           unread ? "; no checkpoint was removed: make them readable for the "
-                                    "program and all processes with shards, and resume"
-                           : full ? "; give that process more memory, and resume from the checkpoint"
-                                  : "; start what is missing and resume from the checkpoint"),
-            out);
+    give_up(
+        code,
+        detail::concat("the shards could not be restored for ", plan_.patience.count() / 1000,
+                       " s: ", text,
+                       unread ? "; no checkpoint was removed: make them readable for the "
+                                "program and all processes with shards, and resume"
+                       : full ? "; give that process more memory, and resume from the checkpoint"
+                              : "; start what is missing and resume from the checkpoint"),
+        out);
   } else {
     give_up(code, "the shards could not be restored: " + text, out);
   }
@@ -395,9 +408,8 @@ TrainActions TrainLoop::checkpoint_ended(Errc code, const std::string& text, Mil
 // A disk may get room again, and nobody else waits.
 void TrainLoop::last_refused(Errc code, const std::string& text, Millis now, TrainActions& out) {
   const bool first = unsaved().empty();
-  const std::string why =
-      detail::concat("all steps are done, but the checkpoint of the last one, ", checkpoints_.step(),
-                     ", could not be written: ", text);
+  const std::string why = detail::concat("all steps are done, but the checkpoint of the last one, ",
+                                         checkpoints_.step(), ", could not be written: ", text);
   checkpoints_.repeat_last(why);
   retry_.failed(now);
   if (first) last_progress_ = now;
@@ -409,13 +421,13 @@ void TrainLoop::last_refused(Errc code, const std::string& text, Millis now, Tra
 }
 
 void TrainLoop::end_unsaved(TrainActions& out) {
-  out.push_back({TrainAction::tell, 0, checkpoints_.step(), Errc::io,
-                 detail::concat(unsaved(), "; training ends without it",
-                                checkpoints_.written() < 0
-                                    ? std::string()
-                                    : detail::concat(", and with that of step ",
-                                                     checkpoints_.written()),
-                                "; the session has the values, so save them elsewhere")});
+  out.push_back(
+      {TrainAction::tell, 0, checkpoints_.step(), Errc::io,
+       detail::concat(unsaved(), "; training ends without it",
+                      checkpoints_.written() < 0
+                          ? std::string()
+                          : detail::concat(", and with that of step ", checkpoints_.written()),
+                      "; the session has the values, so save them elsewhere")});
   checkpoints_.pass_over();
   retry_ = Backoff();
 }

@@ -83,6 +83,7 @@ class TrainLoop {
     int64_t pause_every = 0;       // 0: never
     bool checkpoints = false;
     bool follows = false;  // another session owns the shards
+    bool async = false;    // a step that is done again makes another update
     bool reads = false;    // a step may wait for a source
     Millis patience{120'000};
   };
@@ -118,6 +119,8 @@ class TrainLoop {
   int64_t done_steps() const;  // by the slowest replica
   double mean_loss() const;
   int64_t recoveries() const { return recoveries_.count(); }
+  // Ended steps whose updates were lost for good, as the same step made others when done again.
+  int64_t lost_updates() const { return recoveries_.lost_updates(); }
   // Why there is no checkpoint of the last step; empty: there is, or none was wanted.
   const std::string& unsaved() const { return checkpoints_.refused(); }
 

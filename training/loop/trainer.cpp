@@ -337,6 +337,7 @@ TrainResult Trainer::run() {
   result.loss = loop.mean_loss();
   result.seconds = meter_->elapsed(ProgressMeter::Time::clock::now()).count();
   result.recoveries = loop.recoveries();
+  result.lost_updates = loop.lost_updates();
   result.checkpoint = driver_->newest();
   result.unsaved = loop.unsaved();
   result.weights_sha256 = weights_sha256(final_values(result.steps));

@@ -142,6 +142,15 @@ TEST_CASE("a training that has no checkpoint yet begins anew when a ps dies") {
   CHECK(result.weights_sha256 == undisturbed());
 }
 
+TEST_CASE("a ps that dies under the asynchronous rule loses updates, and the result counts them") {
+  Course course("async-loss");
+  course.options.rule = Aggregation::async;
+  const TrainResult result = course.run([] {});
+  CHECK(result.recoveries == 1);
+  CHECK(result.lost_updates == 20);  // of the steps between the checkpoint and the pause
+  CHECK(course.count("the updates of 20 acknowledged steps are lost") == 1);
+}
+
 TEST_CASE("a training without checkpoints is warned if other processes hold its parameters") {
   const std::string part = "no checkpoint_dir";
   TrainOptions options = steps(3);

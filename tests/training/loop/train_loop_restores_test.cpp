@@ -26,6 +26,30 @@ TEST_CASE("lost shards end running steps, and every replica goes back to the res
   CHECK(world.finished());
 }
 
+TEST_CASE("updates that the asynchronous rule had acknowledged are told as lost, and counted") {
+  TrainLoop::Plan plan = plan_of({0, 1}, 9, 2);
+  for (const bool async : {false, true}) {
+    plan.async = async;
+    TrainWorld world(plan);
+    for (int i = 0; i < 2; ++i) world.done(0);
+    for (int i = 0; i < 2; ++i) world.done(1);
+    world.saved_it();
+    for (int i = 0; i < 2; ++i) world.done(0);
+    world.done(1);
+    world.lose();
+    world.fail(1, Errc::cancelled);
+    world.restored();
+    CHECK(world.loop.lost_updates() == (async ? 3 : 0));
+    const auto told = world.told();
+    CHECK(told.back() == "shards restored at step 2; the 2 steps since are done again");
+    const bool as_lost =
+        told[told.size() - 2].find("the updates of 3 acknowledged steps are lost:") == 0;
+    CHECK(as_lost == async);
+    world.settle();
+    CHECK(world.finished());
+  }
+}
+
 TEST_CASE("shards that are as they were when their process is back keep every step") {
   TrainWorld world(plan_of({0, 1, 2}, 9, 4));
   for (int i = 0; i < 3; ++i) world.done(0);
