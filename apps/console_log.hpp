@@ -1,6 +1,6 @@
 // Lines that the programs write to standard error: those of the log, and their own, as text or,
-// with
-// --log-format=json, each as one JSON object.
+// with --log-format=json, each as one JSON object. A line waits for a reader for 200 ms; then it is
+// left out, as are the next ones until there is room again. The next line says how many.
 //
 // Owner: the program. Thread: any; one line at a time is written.
 #pragma once

@@ -2,6 +2,10 @@
 #include "apps/console_log.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <future>
 
 #include "data/files/json.hpp"
 
@@ -21,7 +25,67 @@ std::string read_back(const std::string& message) {
   return json.find("message")->text;
 }
 
+// Standard error becomes a pipe that is full, until this object goes.
+class FullPipe {
+ public:
+  FullPipe() : before_(dup(2)) {
+    REQUIRE(pipe(ends_) == 0);
+    dup2(ends_[1], 2);
+    const int own = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK);
+    const std::string page(4096, '.');
+    while (write(own, page.data(), page.size()) > 0) continue;
+    close(own);
+  }
+  ~FullPipe() {
+    dup2(before_, 2);
+    for (int fd : {before_, ends_[0], ends_[1]}) close(fd);
+  }
+  std::string read_all() {
+    fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+    std::string out(1 << 20, ' ');
+    size_t at = 0;
+    for (ssize_t n; (n = read(ends_[0], out.data() + at, out.size() - at)) > 0;)
+      at += static_cast<size_t>(n);
+    out.resize(at);
+    return out.substr(std::min(out.size(), out.find_first_not_of('.')));
+  }
+
+ private:
+  const int before_;
+  int ends_[2];
+};
+
 }  // namespace
+
+TEST_CASE("lines that nobody reads are left out and counted, and keep nobody waiting") {
+  const LogSink say = console_voice("text", "prog");
+  FullPipe pipe;
+  auto said = std::async(std::launch::async, [&] {
+    for (int i = 0; i < 1000; ++i) say(LogLevel::warn, "line " + std::to_string(i));
+  });
+  const bool blocked = said.wait_for(std::chrono::seconds(10)) != std::future_status::ready;
+  CHECK_FALSE(blocked);
+  std::string text = pipe.read_all();
+  said.wait();
+  CHECK(text.empty());
+  say(LogLevel::warn, "read again");
+  say(LogLevel::warn, std::string(20'000, 'x') + " is whole");
+  CHECK(pipe.read_all() ==
+        "prog: standard error was not read: 1000 lines are left out here\n"
+        "prog: read again\nprog: " +
+            std::string(20'000, 'x') + " is whole\n");
+}
+
+TEST_CASE("a line that is cut has an end before the next one, and the last one is waited for") {
+  FullPipe pipe;
+  pipe.read_all();
+  const LogSink say = console_voice("text", "prog");
+  say(LogLevel::warn, std::string(1 << 20, 'x'));
+  CHECK(pipe.read_all().find_first_not_of('x', 6) == std::string::npos);
+  CHECK(exit_code_of(say, []() -> int { throw Error(Errc::io, "full"); }) == 74);
+  CHECK(pipe.read_all() ==
+        "\nprog: standard error was not read: 1 line is left out here\nprog: full\n");
+}
 
 TEST_CASE("a log line as JSON reads back as it was said, with every character there is") {
   std::string ascii;

@@ -119,6 +119,29 @@ pauses=$(sed -n 's|.*/job:worker/task:0 .* starts it again in \([0-9]*\) ms (res
 [ $took -ge 3100 ] || fail "five restarts and a last death within $took ms"
 grep -q 'the 6th time in 60 s: giving up. Its log: ' "$out/log" || fail 'the supervisor did not say that it gives up'
 
+# The supervisor goes on if nobody reads its lines: a pager at its first page, a terminal after
+# Ctrl-S. The program fills the pipe, which the test holds open.
+mkfifo "$out/unread"
+exec 3<>"$out/unread"
+timeout 60 "$build/actor-node" up --run-dir "$out/unread-run" bash -c '
+  restarts() {
+    pid=$(cat "$0/worker-0.pid")
+    kill -9 "$pid"
+    until [ -s "$0/worker-0.pid" ] && [ "$(cat "$0/worker-0.pid")" != "$pid" ]; do read -rt 0.02 <> <(:); done
+  }
+  timeout 2 cat /dev/zero >&2
+  restarts 2>"$0/errors"; restarts 2>"$0/errors"
+  echo restarted >"$0/done"' "$out/unread-run" 2>&3 &
+up=$!
+wait_for 20 [ -s "$out/unread-run/done" ]
+restarted=$?
+timeout 1 cat <&3 | tr -d '\000' >"$out/log"
+wait $up
+code=$?
+exec 3<&-
+[ $restarted = 0 ] && [ $code = 0 ] || fail "with output that nobody reads: exit code $code, restarted: $restarted"
+grep -qx 'actor-node: standard error was not read: 2 lines are left out here' "$out/log" || fail 'lines that were left out are not counted'
+
 # The run folder is removed: the restarted node has a log and a pid file again.
 "$build/actor-node" up --run-dir "$out/gone" bash -c '
   pid=$(cat "$0/worker-0.pid")
