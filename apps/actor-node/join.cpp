@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -42,9 +41,9 @@ void add_node_flags(Flags& flags, NodeFlags& to) {
 void check_node_flags(const NodeFlags& given) {
   constexpr int kThreadsMax = 4096;
   log_level(given.log_level);
-  if (given.cluster.empty() || std::any_of(given.cluster.begin(), given.cluster.end(),
-                                           [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
-    throw Error(Errc::invalid_argument, "--cluster wants a name of printable characters");
+  if (!troupe::is_cluster_name(given.cluster))
+    throw Error(Errc::invalid_argument, "--cluster wants 1 to 63 letters, digits, _ - or ., got \"",
+                given.cluster, "\"");
   if (given.threads < 0 || given.threads > kThreadsMax)
     throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) to ", kThreadsMax,
                 ", got ", given.threads);

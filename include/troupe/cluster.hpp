@@ -63,6 +63,8 @@ struct ClusterSpec {
 
 // Throws: Error(bad_configuration) for an unknown job; `job` is the value of --job.
 void check_job(const std::string& job);
+// True for 1 to 63 letters, digits, _ - and .
+bool is_cluster_name(const std::string& name);
 // Throws: Error(io) when the file cannot be read; Error(bad_configuration) with file and line for
 // two tasks with one address, a missing index, an unknown job, a job without tasks, no worker, or a
 // malformed address.

@@ -58,17 +58,6 @@ void visit_numbers(H& hello, V&& visit) {
   one(hello.machine);
 }
 
-bool is_good_name(const std::string& name) {
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-' || c == '.';
-  });
-}
-
-bool is_printable(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
-}
-
 }  // namespace
 
 std::string Hello::name() const { return detail::concat("/job:", job, "/task:", task); }

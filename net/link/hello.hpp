@@ -20,6 +20,7 @@
 #include <string>
 
 #include "net/link/seams.hpp"
+#include "net/wire/address.hpp"
 
 namespace troupe {
 
@@ -27,8 +28,6 @@ inline constexpr uint16_t kProtocolVersion =
     9;  // raised by every change of greetings, frames or messages
 inline constexpr size_t kGreetingBytes = 768;
 inline constexpr size_t kGreetingPrefix = 256;
-inline constexpr size_t kNameMax = 63;  // cluster and job names
-inline constexpr size_t kAddressMax = 127;
 
 // The fields of CAF's node id.
 struct NodeId {

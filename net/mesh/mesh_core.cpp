@@ -20,9 +20,7 @@ constexpr auto kCourtesy = 300ms;     // the larger name leaves the first dial t
 // Checks the options on their own. Throws: Error(bad_configuration).
 void check(const MeshOptions& options) {
   for (const std::string* name : {&options.cluster, &options.job})
-    if (name->empty() || name->size() > kNameMax ||
-        name->find_first_not_of(
-            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != name->npos)
+    if (!is_good_name(*name))
       throw Error(Errc::bad_configuration, "\"", *name,
                   "\" cannot name a cluster or a job; write up to ", kNameMax,
                   " letters, digits, _ - or .");

@@ -15,12 +15,21 @@ Error bad_address(std::string_view address, const Parts&... why) {
                "; write host:port, like 127.0.0.1:7000 or [::1]:7000");
 }
 
-bool is_host_char(char c) {
+bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
          c == '-' || c == '_';
 }
 
 }  // namespace
+
+bool is_good_name(std::string_view name) {
+  return !name.empty() && name.size() <= kNameMax &&
+         std::all_of(name.begin(), name.end(), is_name_char);
+}
+
+bool is_printable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+}
 
 HostPort parse_address(std::string_view address) {
   HostPort out;
@@ -44,7 +53,7 @@ HostPort parse_address(std::string_view address) {
     if (address.find(':') != colon) throw bad_address(address, "an IPv6 address wants brackets");
     out.host = std::string(address.substr(0, colon));
     if (out.host.empty()) throw bad_address(address, "there is no host");
-    if (!std::all_of(out.host.begin(), out.host.end(), is_host_char))
+    if (!std::all_of(out.host.begin(), out.host.end(), is_name_char))
       throw bad_address(address, "a host is letters, digits, dots and dashes");
     port = address.substr(colon + 1);
   }

@@ -1,12 +1,22 @@
-// Addresses in the notation of users: "host:port", "10.0.0.1:7000", "[::1]:7000".
+// Addresses in the notation of users: "host:port", "10.0.0.1:7000", "[::1]:7000"; and names of
+// clusters and jobs.
 // Owner: none, functions only. Thread: any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace troupe {
+
+inline constexpr size_t kNameMax = 63;  // cluster and job names
+inline constexpr size_t kAddressMax = 127;
+
+// True for 1 to kNameMax letters, digits, _ - and .
+bool is_good_name(std::string_view name);
+// True for a text of ASCII without control characters, which cannot forge a line of a log.
+bool is_printable(std::string_view text);
 
 struct HostPort {
   std::string host;  // without brackets

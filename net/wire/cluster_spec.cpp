@@ -184,6 +184,8 @@ void check_job(const std::string& job) {
   if (!is_job(job)) throw Error(Errc::bad_configuration, no_job(job));
 }
 
+bool is_cluster_name(const std::string& name) { return is_good_name(name); }
+
 ClusterSpec read_cluster_spec(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Error(Errc::io, "cannot read the cluster spec ", path, ": ", std::strerror(errno));

@@ -80,7 +80,9 @@ for verb in 'join' 'up true'; do
   expect 64 'memory-mib wants 1 to' "$build/actor-node" "$1" --memory-mib 0 "${@:2}"
   expect 64 'threads wants 0' "$build/actor-node" "$1" --threads=-3 "${@:2}"
   expect 64 'threads wants 0' "$build/actor-node" "$1" --threads 100000 "${@:2}"
-  expect 64 'printable' "$build/actor-node" "$1" --cluster '' "${@:2}"
+  for name in '' 'my cluster' "$(printf '%064d' 0)" $'a\nb' ü; do
+    expect 64 '--cluster wants 1 to 63 letters, digits' "$build/actor-node" "$1" --cluster "$name" "${@:2}"
+  done
 done
 # Limits that are too low for our processes are named at once.
 low='allow it 16 open files and sockets, it wants at least 64; raise that limit (ulimit -n)'
