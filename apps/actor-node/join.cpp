@@ -68,6 +68,7 @@ namespace {
 struct JoinOptions {
   std::optional<std::string> job, listen, spec, address_file;
   std::optional<int> task, alive_fd;
+  std::optional<int64_t> incarnation;
   std::vector<std::string> seeds, hosts;
   int cpu_devices = 1;
   NodeFlags node;
@@ -76,6 +77,9 @@ struct JoinOptions {
 void add_join(Flags& flags, JoinOptions& to) {
   flags.add("job", &to.job, "ps, worker, chief, evaluator or client (default: worker)");
   flags.add("task", &to.task, "number within the job; without it: one that is free");
+  flags.add("incarnation", &to.incarnation,
+            "number of this start, larger than those of earlier starts of the task (default: from "
+            "the clock, in microseconds, times 256)");
   flags.add("listen", &to.listen,
             "address for the others; port 0: any free one (default: 127.0.0.1:0)");
   flags.add("seed", &to.seeds, "address of any member; may be given again");
@@ -131,7 +135,11 @@ NodeOptions node_of(const JoinOptions& given) {
   if (given.cpu_devices < 1 || given.cpu_devices > kDevicesMax)
     throw Error(Errc::invalid_argument, "--cpu-devices wants 1 to ", kDevicesMax, ", got ",
                 given.cpu_devices);
+  if (given.incarnation.value_or(1) < 1)
+    throw Error(Errc::invalid_argument, "--incarnation wants a number above 0, got ",
+                *given.incarnation);
   NodeOptions out;
+  out.incarnation = static_cast<uint64_t>(given.incarnation.value_or(0));
   out.cluster = given.node.cluster;
   out.job = given.job.value_or("worker");
   if (given.listen) out.listen = *given.listen;

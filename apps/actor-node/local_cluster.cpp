@@ -59,6 +59,13 @@ int hold_port(uint16_t& port) {
   return fd;
 }
 
+// By the clock, as a node by itself, so that nodes of an earlier cluster are older.
+int64_t incarnation_now() {
+  using Micros = std::chrono::microseconds;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<Micros>(now).count() << 8;
+}
+
 }  // namespace
 
 template <class... Parts>
@@ -100,6 +107,7 @@ struct LocalCluster::Node {
   std::string job;
   int task = 0;
   std::string address;
+  int64_t incarnation = 0;  // of its newest start; it grows, even if the clock is set back
   pid_t pid = -1;
   int pulse = -1;            // the node writes here as long as it lives
   Time::time_point heard{};  // when it wrote last; later than now: it is still starting
@@ -208,13 +216,15 @@ void LocalCluster::start(Node& node) {
   int pulse[2];
   if (pipe2(pulse, O_CLOEXEC | O_NONBLOCK) != 0)
     throw Error(Errc::io, "no pipe: ", std::strerror(errno));
+  node.incarnation = std::max(node.incarnation + 1, incarnation_now());
   Spawn what;
   what.file = program_;
-  what.command = {"actor-node", "join",
-                  "--job",      node.job,
-                  "--task",     std::to_string(node.task),
-                  "--listen",   node.address,
-                  "--alive-fd", std::to_string(pulse[1])};
+  what.command = {"actor-node",    "join",
+                  "--job",         node.job,
+                  "--task",        std::to_string(node.task),
+                  "--incarnation", std::to_string(node.incarnation),
+                  "--listen",      node.address,
+                  "--alive-fd",    std::to_string(pulse[1])};
   for (const Node& other : nodes_)
     if (&other != &node) what.command.insert(what.command.end(), {"--seed", other.address});
   what.command.insert(what.command.end(), node_flags_.begin(), node_flags_.end());

@@ -18,6 +18,9 @@ struct NodeOptions {
   std::string cluster = "troupe";
   std::string job = "worker";  // or ps, chief, evaluator, client
   int task = 0;
+  // Larger for each start of the task, or the cluster refuses the later one. 0: microseconds since
+  // 1970, times 256, which a clock that was set back makes smaller.
+  uint64_t incarnation = 0;
   std::string listen = "127.0.0.1:0";   // port 0: any free one
   std::vector<std::string> seeds = {};  // members to join by, "host:port"; empty: this is the first
   // Tasks that the cluster will have, "/job:ps/task:0". Until all have joined, the log names the

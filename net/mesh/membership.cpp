@@ -96,7 +96,8 @@ Greeting Membership::judge(const Link& link, const Greeting& theirs,
   if (is_old(name, h.incarnation))
     return refusal(self_, Refusal::stale_incarnation,
                    detail::concat(name, " was started anew meanwhile; this is its incarnation ",
-                                  h.incarnation, ", the newest is ", newest_.at(name).incarnation));
+                                  h.incarnation, ", the newest is ", newest_.at(name).incarnation,
+                                  "; if the clock was set back, give --incarnation a larger one"));
   if (const auto it = peers_.find(name); it != peers_.end()) {
     Peer& peer = it->second;
     if (peer.member.incarnation == h.incarnation && peer.link->peer().node == h.node)

@@ -25,6 +25,7 @@ expect 64 'run-dir= wants a value' "$build/actor-node" up --run-dir= true
 expect 64 'takes no argument, got now' "$build/actor-node" join now
 expect 64 'between 1 and 64' "$build/actor-node" up --ps 0 --workers 0 true
 expect 78 '"master" is no job; the jobs are ps, worker,' "$build/actor-node" join --job master
+expect 64 'incarnation wants a number above 0, got 0' "$build/actor-node" join --incarnation 0
 expect 78 'insecure' "$build/actor-node" join --listen 0.0.0.0:0
 expect 78 'give the address' "$build/actor-node" join --listen 0.0.0.0:0 --insecure
 expect 64 'worker or ps' "$build/train_digits" --digits "$data" --kill chief

@@ -110,6 +110,34 @@ TEST_CASE("a node whose task runs already is refused with exit code 78" *
   has(refusal.text, "/job:ps/task:0");
 }
 
+TEST_CASE("a node is the newest of its task by its number, whatever the clock says" *
+          doctest::test_suite("slow")) {
+  std::atomic<int> met{0};
+  NodeOptions ps = node_options("ps", {});
+  ps.process.log = [&](LogLevel, const std::string& line) {
+    if (line.starts_with("peer up: peer=/job:worker/task:0")) ++met;
+  };
+  const RunningNode first(ps);
+  NodeOptions options = node_options("worker", {first.address});
+  constexpr uint64_t in_ten_years = uint64_t{2'100'000'000'000'000} << 8;
+  std::atomic<bool> stop{false};
+  const auto refused = [&] {
+    const Refusal refusal = refusal_of([&] { run_node(options, stop); });
+    CHECK(exit_code(refusal.code) == 78);
+    return refusal.text;
+  };
+  options.incarnation = in_ten_years;
+  {
+    const RunningNode worker(options);
+    while (met < 1) std::this_thread::yield();
+  }
+  options.incarnation = 0;
+  has(refused(), "; if the clock was set back, give --incarnation a larger one");
+  options.incarnation = in_ten_years + 1;
+  const RunningNode worker(options);
+  while (met < 2) std::this_thread::yield();
+}
+
 TEST_CASE("a node tells its supervisor that it is alive") {
   std::promise<void> thrice;
   int beats = 0;  // counted on the network thread

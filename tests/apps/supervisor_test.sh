@@ -26,6 +26,16 @@ done
   tr "\0" " " <"/proc/$(<"$pid")/cmdline"; echo; cat "/proc/$(<"$pid")/comm"; done' >"$out/log" 2>&1
 [ "$(grep -cx 'actor-node' "$out/log")$(grep -c '^actor-node join' "$out/log")" = 22 ] || fail 'nodes go by another name'
 
+# Each start of a node has a larger number than the last one, also within a tick of the clock.
+"$build/actor-node" up --run-dir "$out/numbers" bash -c '
+  number() { tr "\\0" "\n" <"/proc/$1/cmdline" | grep -A1 -x -- --incarnation | tail -n 1; }
+  pid=$(cat "$0/worker-0.pid")
+  until first=$(number "$pid") && [ -n "$first" ]; do :; done
+  kill -9 "$pid"
+  until next=$(cat "$0/worker-0.pid") && [ "$next" != "$pid" ] && second=$(number "$next") && [ -n "$second" ]; do :; done
+  echo "$first $second"
+  [ "$second" -gt "$first" ]' "$out/numbers" >"$out/log" 2>&1 || fail 'a later start of a node has no larger number'
+
 # A frozen node is named, killed and started again; the weights are those of an undisturbed run.
 for job in worker ps; do
   : >"$out/log"  # the log of the run before may hold the awaited lines

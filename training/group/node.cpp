@@ -121,8 +121,9 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   cluster.on_failure = [&](Errc code, const std::string& text) { ending.tell(code, text); };
   ProcessOptions process_options = options.process;
   process_options.ops = ops_of(options);
-  Process process(name, Process::draw_incarnation(), std::move(process_options), cluster,
-                  std::move(seams));
+  const uint64_t incarnation =
+      options.incarnation ? options.incarnation : Process::draw_incarnation();
+  Process process(name, incarnation, std::move(process_options), cluster, std::move(seams));
   NodeListener listener(process, ending);
   // Stops the process first on every way out: it calls objects of this function.
   struct StopFirst {
