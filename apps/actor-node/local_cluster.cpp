@@ -26,10 +26,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// A node may be started again this often within the period; past it the whole cluster ends.
-constexpr int kRestartsMax = 5;
-constexpr std::chrono::seconds kRestartPeriod{60};
 constexpr LocalCluster::Millis kBackoffFirst = 100ms;
+constexpr size_t kBackoffDoubles = 4;  // so often
 constexpr LocalCluster::Millis kLookEvery = 250ms;
 // If we were away for longer, nobody is judged by the silence of that time.
 constexpr LocalCluster::Millis kLateMax = 1'000ms;
@@ -57,6 +55,11 @@ int hold_port(uint16_t& port) {
   }
   port = ntohs(address.sin_port);
   return fd;
+}
+
+std::string ordinal(int n) {
+  const char* const ends[] = {"th", "st", "nd", "rd"};
+  return std::to_string(n) + ends[n % 100 / 10 != 1 && n % 10 < 4 ? n % 10 : 0];
 }
 
 // By the clock, as a node by itself, so that nodes of an earlier cluster are older.
@@ -121,13 +124,13 @@ struct LocalCluster::Node {
 };
 
 LocalCluster::LocalCluster(troupe::ClusterSpec spec, std::filesystem::path directory,
-                           std::vector<std::string> node_flags, Millis frozen_after,
+                           std::vector<std::string> node_flags, const Limits& limits,
                            troupe::LogSink say)
     : spec_(std::move(spec)),
       program_(std::filesystem::read_symlink("/proc/self/exe")),
       directory_(std::move(directory)),
       node_flags_(std::move(node_flags)),
-      frozen_after_(frozen_after),
+      limits_(limits),
       say_(std::move(say)) {
   for (auto& [job, addresses] : spec_.jobs)
     for (std::string& address : addresses) {
@@ -167,40 +170,45 @@ void LocalCluster::listen_to(Node& node, Time::time_point now) {
   char bytes[256];
   while (read(node.pulse, bytes, sizeof bytes) > 0) node.heard = now;
   const auto silent = std::chrono::duration<double>(now - node.heard);
-  if (node.frozen || frozen_after_ == 0ms || silent <= frozen_after_) return;
+  if (node.frozen || limits_.frozen_after == 0ms || silent <= limits_.frozen_after) return;
   node.frozen = true;
   warn(node.who(), " is frozen: silent for ", std::round(silent.count() * 10) / 10,
        " s; noticed by its supervisor (pid ", getpid(), "), which kills it (kill -9)");
   kill(node.pid, SIGKILL);
 }
 
-bool LocalCluster::ended(pid_t pid, int status, bool stopping) {
+Errc LocalCluster::ended(pid_t pid, int status, bool stopping) {
   const auto found =
       std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& n) { return n.pid == pid; });
-  if (found == nodes_.end()) return true;
+  if (found == nodes_.end()) return Errc::ok;
   Node& node = *found;
   const std::string what = node.who() + " " + how_it_ended(status);
+  const std::filesystem::path log = directory_ / node.file(".log");
   node.pid = -1;
   close(std::exchange(node.pulse, -1));
   std::error_code ignored;
   std::filesystem::remove(directory_ / node.file(".pid"), ignored);
-  if (stopping) return true;
+  if (stopping) return Errc::ok;
   const auto now = Time::now();
-  while (!node.restarts.empty() && now - node.restarts.front() > kRestartPeriod)
+  while (!node.restarts.empty() && now - node.restarts.front() > limits_.restarts_within)
     node.restarts.pop_front();
-  if (node.restarts.size() >= kRestartsMax) {
-    gave_up_ = true;
-    say_(LogLevel::error, troupe::detail::concat(what, ", the ", kRestartsMax + 1, "th time in ",
-                                                 kRestartPeriod.count(), " s: giving up. Its log: ",
-                                                 (directory_ / node.file(".log")).string()));
-    return false;
-  }
+  if (node.restarts.size() >= static_cast<size_t>(limits_.restarts))
+    return give_up(Errc::peer_lost,
+                   troupe::detail::concat(what, ", the ", ordinal(limits_.restarts + 1),
+                                          " time in ", limits_.restarts_within.count() / 1e3,
+                                          " s: giving up. Its log: ", log.string()));
   node.restarts.push_back(now);
-  const auto backoff = kBackoffFirst * (1 << (node.restarts.size() - 1));
+  const auto backoff = kBackoffFirst * (1 << std::min(node.restarts.size() - 1, kBackoffDoubles));
   node.start_at = now + backoff;
   warn(what, "; noticed by its supervisor (pid ", getpid(), "), which starts it again in ",
-       backoff.count(), " ms (restart ", node.restarts.size(), " of ", kRestartsMax, ")");
-  return true;
+       backoff.count(), " ms (restart ", node.restarts.size(), " of ", limits_.restarts, ")");
+  return Errc::ok;
+}
+
+Errc LocalCluster::give_up(Errc code, const std::string& why) {
+  gave_up_ = true;
+  say_(LogLevel::error, why);
+  return code;
 }
 
 bool LocalCluster::any_running() const {

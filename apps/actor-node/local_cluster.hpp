@@ -39,11 +39,16 @@ class LocalCluster {
   using Time = std::chrono::steady_clock;
   using Millis = std::chrono::milliseconds;
 
+  struct Limits {
+    Millis frozen_after{3'000};  // of silence, a node is killed; 0: never
+    int restarts = 5;            // of a node within the time below; one death more ends the cluster
+    Millis restarts_within{60'000};
+  };
+
   // `spec`: tasks with port 0 get a port of this machine. `directory`: for logs and pid files.
-  // `frozen_after`: of silence, a node is killed; 0: never. `say`: for whoever watches. Throws:
-  // Error(io) for a port in use.
+  // `say`: for whoever watches. Throws: Error(io) for a port in use.
   LocalCluster(troupe::ClusterSpec spec, std::filesystem::path directory,
-               std::vector<std::string> node_flags, Millis frozen_after, troupe::LogSink say);
+               std::vector<std::string> node_flags, const Limits& limits, troupe::LogSink say);
   ~LocalCluster();
   LocalCluster(const LocalCluster&) = delete;
 
@@ -51,14 +56,16 @@ class LocalCluster {
   // Starts what is due and kills what is frozen. Returns how long until it wants to be called
   // again.
   Millis look();
-  // A process has ended. False: it was a node that died too often, so the cluster must end.
-  bool ended(pid_t pid, int status, bool stopping);
-  bool gave_up() const { return gave_up_; }  // of such a node
+  // A process has ended. Returns Errc::ok, or the reason for which the cluster must end: a node
+  // that died too often (peer_lost), or one that no restart helps (bad_configuration).
+  troupe::Errc ended(pid_t pid, int status, bool stopping);
+  bool gave_up() const { return gave_up_; }  // for such a reason
   bool any_running() const;
   void signal_all(int number);
 
  private:
   struct Node;
+  troupe::Errc give_up(troupe::Errc code, const std::string& why);
   void start(Node& node);
   int open_log(const Node& node);
   void write_pid(const Node& node) const;
@@ -69,7 +76,7 @@ class LocalCluster {
   troupe::ClusterSpec spec_;
   const std::filesystem::path program_, directory_;  // actor-node; where files go
   const std::vector<std::string> node_flags_;
-  const Millis frozen_after_;
+  const Limits limits_;
   const troupe::LogSink say_;
   std::vector<Node> nodes_;
   std::vector<int> held_ports_;  // sockets

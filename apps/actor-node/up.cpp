@@ -30,12 +30,14 @@ using Time = std::chrono::steady_clock;
 namespace {
 
 constexpr int kNodesMax = 64;
+constexpr int kRestartsMax = 10'000;
 constexpr std::chrono::seconds kStopPatience{10};  // of who was asked to stop
 
 struct UpOptions {
   int ps = 1, workers = 1, first_port = 0;
   std::optional<std::string> run_dir;
-  double frozen_after = 3;
+  double frozen_after = 3, restarts_within = 60;
+  int restarts = 5;
   NodeFlags node;
 };
 
@@ -49,6 +51,10 @@ void add_up(Flags& flags, UpOptions& to) {
             "a temporary one");
   flags.add("frozen-after", &to.frozen_after,
             "seconds of silence after which a node is killed and started again; 0: never");
+  flags.add("restarts", &to.restarts,
+            "starts of a node after deaths within --restarts-within; one death more ends the "
+            "cluster");
+  flags.add("restarts-within", &to.restarts_within, "seconds in which --restarts are counted");
   add_node_flags(flags, to.node);
 }
 
@@ -70,6 +76,12 @@ void check(const UpOptions& given, const std::vector<std::string>& program) {
   if (!(given.frozen_after == 0 || (given.frozen_after >= 1 && given.frozen_after <= 86'400)))
     throw Error(Errc::invalid_argument, "--frozen-after wants 0 (never) or 1 to 86400 s, got ",
                 given.frozen_after);
+  if (given.restarts < 0 || given.restarts > kRestartsMax)
+    throw Error(Errc::invalid_argument, "--restarts wants 0 to ", kRestartsMax, ", got ",
+                given.restarts);
+  if (!(given.restarts_within >= 1 && given.restarts_within <= 86'400))
+    throw Error(Errc::invalid_argument, "--restarts-within wants 1 to 86400 s, got ",
+                given.restarts_within);
 }
 
 std::vector<std::string> node_flags(const NodeFlags& given) {
@@ -153,8 +165,8 @@ class Supervisor {
         say_(LogLevel::error, program_name_ + " " + how_it_ended(status));
       if (exit_code_ < 0)
         exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    } else if (!cluster_.ended(pid, status, stopping_)) {
-      exit_code_ = troupe::exit_code(Errc::peer_lost);
+    } else if (const Errc why = cluster_.ended(pid, status, stopping_); why != Errc::ok) {
+      exit_code_ = troupe::exit_code(why);
       stop_requested = true;
     }
   }
@@ -197,12 +209,15 @@ class Supervisor {
 int run(const UpOptions& given, const std::vector<std::string>& command,
         const troupe::LogSink& say) {
   check(given, command);
-  const auto frozen_after =
-      std::chrono::round<LocalCluster::Millis>(std::chrono::duration<double>(given.frozen_after));
+  const auto millis = [](double seconds) {
+    return std::chrono::round<LocalCluster::Millis>(std::chrono::duration<double>(seconds));
+  };
+  const LocalCluster::Limits limits{millis(given.frozen_after), given.restarts,
+                                    millis(given.restarts_within)};
   catch_signals({SIGTERM, SIGINT, SIGHUP, SIGCHLD});
   RunFolder folder(given.run_dir);
   LocalCluster cluster(troupe::local_cluster_spec(given.ps, given.workers, given.first_port),
-                       folder.path(), node_flags(given.node), frozen_after, say);
+                       folder.path(), node_flags(given.node), limits, say);
   if (const auto error = write_aside(folder.path() / "cluster.spec", to_string(cluster.spec())))
     throw Error(Errc::io, "cannot write cluster.spec into ", folder.path().string(), ": ",
                 error.message(), "; choose another place with --run-dir");

@@ -129,6 +129,25 @@ pauses=$(sed -n 's|.*/job:worker/task:0 .* starts it again in \([0-9]*\) ms (res
 [ $took -ge 3100 ] || fail "five restarts and a last death within $took ms"
 grep -q 'the 6th time in 60 s: giving up. Its log: ' "$out/log" || fail 'the supervisor did not say that it gives up'
 
+# The number of restarts is the user's, and so is the time in which they count.
+for restarts in 0 1; do
+  timeout 60 "$build/actor-node" up --restarts $restarts --restarts-within 90 --run-dir "$out/few" bash -c '
+    while :; do kill -9 "$(cat "$0/worker-0.pid")"; read -rt 0.02 <> <(:); done 2>/dev/null' "$out/few" >"$out/log" 2>&1
+  code=$?
+  [ $code = 69 ] || fail "$restarts restarts: exit code $code"
+  [ "$(grep -c 'starts it again' "$out/log")" = $restarts ] || fail "not $restarts restarts"
+  grep -q "the $([ $restarts = 0 ] && echo 1st || echo 2nd) time in 90 s: giving up" "$out/log" || fail "$restarts restarts: not said"
+done
+timeout 60 "$build/actor-node" up --restarts 1 --restarts-within 1 --run-dir "$out/few" bash -c '
+  for n in 1 2 3; do
+    pid=$(cat "$0/worker-0.pid")
+    kill -9 "$pid"
+    until next=$(cat "$0/worker-0.pid") && [ "$next" != "$pid" ]; do read -rt 0.02 <> <(:); done
+    read -rt 1.2 <> <(:)
+  done; exit 3' "$out/few" >"$out/log" 2>&1
+code=$?
+[ $code = 3 ] || fail "restarts that are more than a second apart: exit code $code"
+
 # The supervisor goes on if nobody reads its lines: a pager at its first page, a terminal after
 # Ctrl-S. The program fills the pipe, which the test holds open.
 mkfifo "$out/unread"
