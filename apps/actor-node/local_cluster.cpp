@@ -14,6 +14,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string_view>
 
 #include "apps/actor-node/signals.hpp"
 #include "apps/actor-node/verbs.hpp"
@@ -60,6 +62,21 @@ int hold_port(uint16_t& port) {
 std::string ordinal(int n) {
   const char* const ends[] = {"th", "st", "nd", "rd"};
   return std::to_string(n) + ends[n % 100 / 10 != 1 && n % 10 < 4 ? n % 10 : 0];
+}
+
+// The error that a node has said last, in the format of its log, without its name and time.
+std::string last_words(const std::filesystem::path& log) {
+  std::string last;
+  std::ifstream in(log);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) last = line;
+  for (const std::string_view before : {"\"message\":\"", "actor-node join: "})
+    if (const size_t at = last.find(before); at != last.npos) {
+      last.erase(0, at + before.size());
+      if (last.ends_with("\"}")) last.resize(last.size() - 2);
+      break;
+    }
+  return last;
 }
 
 // By the clock, as a node by itself, so that nodes of an earlier cluster are older.
@@ -189,6 +206,10 @@ Errc LocalCluster::ended(pid_t pid, int status, bool stopping) {
   std::error_code ignored;
   std::filesystem::remove(directory_ / node.file(".pid"), ignored);
   if (stopping) return Errc::ok;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == troupe::exit_code(Errc::bad_configuration))
+    return give_up(Errc::bad_configuration,
+                   troupe::detail::concat(what, "; no restart helps: ", last_words(log),
+                                          ". Its log: ", log.string()));
   const auto now = Time::now();
   while (!node.restarts.empty() && now - node.restarts.front() > limits_.restarts_within)
     node.restarts.pop_front();

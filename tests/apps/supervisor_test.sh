@@ -148,6 +148,23 @@ timeout 60 "$build/actor-node" up --restarts 1 --restarts-within 1 --run-dir "$o
 code=$?
 [ $code = 3 ] || fail "restarts that are more than a second apart: exit code $code"
 
+# A node that ends with 78 is not started again: the reason is said at once. The hard limit lets a
+# supervisor start, and no node.
+for format in text json; do
+  began=${EPOCHREALTIME/[.,]/}
+  timeout 60 "$build/actor-node" up --log-format $format --run-dir "$out/unfit" bash -c '
+    pid=$(cat "$0/worker-0.pid")
+    prlimit --pid $PPID --nofile=40:40 || exit 4
+    kill -9 "$pid"
+    sleep 20' "$out/unfit" >"$out/log" 2>&1
+  code=$?
+  took=$(((${EPOCHREALTIME/[.,]/} - began) / 1000))
+  [ $code = 78 ] || fail "a node that cannot run: exit code $code"
+  [ $took -lt 10000 ] || fail "a node that cannot run: known after $took ms"
+  grep -q 'exited with code 78; no restart helps: the limits of this process allow it 40 open files .*(ulimit -n).*\. Its log: ' "$out/log" ||
+    fail 'a node that cannot run: the reason is not said'
+done
+
 # The supervisor goes on if nobody reads its lines: a pager at its first page, a terminal after
 # Ctrl-S. The program fills the pipe, which the test holds open.
 mkfifo "$out/unread"
