@@ -187,8 +187,10 @@ troupe::LogSink console_log(const std::string& format, std::string process) {
     const std::string now = utc_now();
     if (json) return json_line(now, level, process, line);
     const std::string name = level_name(level);
+    std::string text = printable(line);  // one line, or a message could forge the next one
+    for (size_t at = 0; (at = text.find('\n', at)) != text.npos;) text.replace(at, 1, "\\n");
     return troupe::detail::concat(now, " ", name, std::string(6 - name.size(), ' '), process, " ",
-                                  printable(line));
+                                  text);
   });
 }
 

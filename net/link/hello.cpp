@@ -135,7 +135,7 @@ std::optional<Greeting> decode_greeting(std::span<const std::byte> in) {
   out.kind = static_cast<GreetingKind>(kind);
   out.refusal = static_cast<Refusal>(refusal);
   const auto text = get_text(in, kAtText, kGreetingPrefix - kAtText);
-  if (!text) return std::nullopt;
+  if (!text || !is_printable(*text)) return std::nullopt;
   out.text = *text;
   Hello& h = out.hello;
   for (const auto& [at, size, field] : kTexts) {
@@ -145,7 +145,8 @@ std::optional<Greeting> decode_greeting(std::span<const std::byte> in) {
   }
   visit_numbers(h,
                 [&](size_t at, auto& value) { std::memcpy(&value, in.data() + at, sizeof value); });
-  if (!is_good_name(h.cluster) || !is_good_name(h.job) || !is_printable(h.ops) || h.task < 0)
+  if (!is_good_name(h.cluster) || !is_good_name(h.job) || !is_printable(h.address) ||
+      !is_printable(h.ops) || h.task < 0)
     return std::nullopt;
   return out;
 }
@@ -154,7 +155,8 @@ std::string refusal_text(std::span<const std::byte> prefix) {
   if (prefix.size() < kGreetingPrefix ||
       static_cast<uint8_t>(prefix[kAtKind]) != static_cast<uint8_t>(GreetingKind::refusal))
     return {};
-  return get_text(prefix, kAtText, kGreetingPrefix - kAtText).value_or("");
+  const std::string text = get_text(prefix, kAtText, kGreetingPrefix - kAtText).value_or("");
+  return is_printable(text) ? text : "";
 }
 
 uint64_t machine_bits() {

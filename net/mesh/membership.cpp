@@ -201,7 +201,8 @@ std::optional<std::vector<Member>> Membership::learn(const Link& link,
     m.task = in.number<int32_t>();
     m.incarnation = in.number<uint64_t>();
     m.address = in.text(kAddressMax);
-    if (m.address.empty()) in.fail();
+    if (!is_good_name(m.job) || m.task < 0 || m.address.empty() || !is_printable(m.address))
+      in.fail();
   }
   if (!in.good() || !in.at_end()) return std::nullopt;
   std::erase_if(said, [&](const Member& m) {

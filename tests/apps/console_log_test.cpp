@@ -76,6 +76,15 @@ TEST_CASE("lines that nobody reads are left out and counted, and keep nobody wai
             std::string(20'000, 'x') + " is whole\n");
 }
 
+TEST_CASE("a message of the log is one line, whatever it holds") {
+  FullPipe pipe;
+  pipe.read_all();
+  console_log("text", "ps")(LogLevel::warn, "peer=a\n2026-01-31 error all is lost");
+  const std::string text = pipe.read_all();
+  CHECK(text.find(" warn  ps peer=a\\n2026-01-31 error all is lost\n") != std::string::npos);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+}
+
 TEST_CASE("a line that is cut has an end before the next one, and the last one is waited for") {
   FullPipe pipe;
   pipe.read_all();

@@ -119,6 +119,18 @@ struct Attack {
   std::string reason;
 };
 
+// A list with one member.
+Bytes members(const std::string& job, const std::string& address) {
+  Bytes out;
+  Writer writer(out);
+  writer.number(uint32_t{1});
+  writer.text(job);
+  writer.number(int32_t{1});
+  writer.number(uint64_t{1});
+  writer.text(address);
+  return frame(Channel::control, 3, out);
+}
+
 std::vector<Attack> attacks() {
   Bytes noise(4000);
   for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<std::byte>(i * 2654435761u >> 7);
@@ -141,6 +153,9 @@ std::vector<Attack> attacks() {
       {"an unknown control frame", frame(Channel::control, 77, {}), "is not known"},
       {"a list of members that is cut", frame(Channel::control, 3, numbers({2})), "members"},
       {"a list of members with a tail", frame(Channel::control, 3, numbers({0})), "members"},
+      {"a member whose address has a line end", members("ps", "1\n:2"), "members"},
+      {"a member of a job without a name", members("", "127.0.0.1:1"), "members"},
+      {"a member of a job that steers a terminal", members("\x1b[1m", "127.0.0.1:1"), "members"},
       {"credit out of nothing", frame(Channel::control, 2, numbers({1, int64_t{1} << 62})),
        "more credit"},
       {"a message of another length", frame(Channel::small, 0, numbers({1000})), "shorter"},

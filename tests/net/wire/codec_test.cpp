@@ -176,6 +176,23 @@ TEST_CASE("a bool from outside is true or false") {
   CHECK(same_bits(t, Tensor::of<bool>({false, true, true}, Shape{3})));
 }
 
+TEST_CASE("a greeting whose texts could forge a line of a log is refused") {
+  const Greeting good{GreetingKind::refusal,
+                      Refusal::busy,
+                      "no",
+                      {.cluster = "c", .job = "ps", .address = "127.0.0.1:7000"}};
+  REQUIRE(decode_greeting(encode(good)));
+  for (const char* bad : {"a\nb", "a\rb", "\x1b[31m", "\xff", "\x7f"}) {
+    Greeting g = good;
+    g.text = bad;
+    CHECK(!decode_greeting(encode(g)));
+    CHECK(refusal_text(encode(g)).empty());
+    g = good;
+    g.hello.address = bad;
+    CHECK(!decode_greeting(encode(g)));
+  }
+}
+
 TEST_CASE("a greeting comes back as it was, and a damaged one does not") {
   Greeting g{.kind = GreetingKind::refusal, .refusal = Refusal::other_ops, .text = "no"};
   g.hello = {"cluster", "ps", 3, 0x1122334455667788, {9, {1, 2, 3}}, 77, 5, "127.0.0.1:7000"};
