@@ -138,11 +138,11 @@ Greeting Membership::answer_task(const Hello& asker, TimePoint now) {
   out.hello.address = oldest.address;
   if (oldest.name() != self_.name()) return out;
   std::erase_if(reserved_, [&](const auto& r) { return r.second <= now; });
+  if (reserved_.size() >= kMembersMax)
+    return refusal(self_, Refusal::busy, "too many tasks ask for a number");
   for (int32_t task = 0;; ++task) {
     const std::string name = task_name(asker.job, task);
     if (name == self_.name() || peers_.count(name) || reserved_.count(name)) continue;
-    if (static_cast<size_t>(task) > kMembersMax)
-      return refusal(self_, Refusal::busy, "too many tasks ask for a number");
     reserved_[name] = now + kReserved;
     out.kind = GreetingKind::assigned;
     out.hello.job = asker.job;

@@ -444,6 +444,25 @@ TEST_CASE("who listens on loopback alone is dialled from its own machine only") 
   CHECK(dialled == 0);
 }
 
+TEST_CASE("task numbers are reserved for a bounded number of askers") {
+  World w(19);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  sim::SimHost& asker = w.net.add("asker");
+  const auto draw = [&](int job) {
+    std::optional<Errc> told;
+    draw_task(asker, asker, asker.rng(),
+              {"troupe", "job" + std::to_string(job), {a.address}, 0, {}, 300ms},
+              [&](Errc code, const std::string&, int32_t) { told = code; });
+    REQUIRE(w.run_until([&] { return told.has_value(); }, 10s));
+    return *told;
+  };
+  int drawn = 0;
+  while (drawn < 3000 && draw(drawn) == Errc::ok) ++drawn;
+  CHECK(drawn == 1024);
+  w.run_for(31s);
+  CHECK(draw(drawn) == Errc::ok);
+}
+
 TEST_CASE("a task draw ends in time, whatever it talks to") {
   for (const bool listens : {true, false})
     for (const auto timeout : {300ms, 1000ms, 7000ms}) {
