@@ -93,6 +93,7 @@ class Link : public std::enable_shared_from_this<Link> {
   const Hello& peer() const { return handshake_.peer(); }  // set from judge() on
   std::string label() const;  // "/job:ps/task:1", or the address before the greeting
   std::string peer_address() const { return connection_->peer_address(); }  // of the other end
+  TimePoint began() const { return liveness_.began(); }                     // of the connection
   TimePoint last_heard() const { return liveness_.last_heard(); }
   LinkStats stats() const;
 

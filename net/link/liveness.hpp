@@ -32,6 +32,7 @@ class Liveness {
   // At the time of the newest tick.
   bool is_silent() const { return ticked_ - heard_ > kSilenceMax; }
   bool is_past_handshake() const { return ticked_ - began_ > kHandshakeDeadline; }
+  TimePoint began() const { return began_; }
   TimePoint last_heard() const { return heard_; }
   // `bytes_out`: all bytes that were sent so far.
   bool heartbeat_is_due(int64_t bytes_out) {

@@ -2,6 +2,7 @@
 #include "net/mesh/mesh_core.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include <caf/all.hpp>
 #include <spdlog/sinks/null_sink.h>
@@ -14,8 +15,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kStrangersMax = 64;  // connections that have not greeted yet
-constexpr auto kCourtesy = 300ms;     // the larger name leaves the first dial to the smaller name
+constexpr size_t kStrangersMax = 64;   // connections that have not greeted yet
+constexpr auto kGreetingTime = 500ms;  // of a stranger that others do not replace
+constexpr auto kCourtesy = 300ms;      // the larger name leaves the first dial to the smaller name
 
 // Checks the options on their own. Throws: Error(bad_configuration).
 void check(const MeshOptions& options) {
@@ -144,10 +146,15 @@ std::shared_ptr<Link> Mesh::Core::open(Link::Role role, ConnectionPtr connection
 }
 
 void Mesh::Core::accept(ConnectionPtr connection) {
-  const auto strangers = std::count_if(links_.begin(), links_.end(), [](const auto& l) {
+  if (!timer_) return connection->close();
+  std::vector<std::shared_ptr<Link>> strangers;
+  std::copy_if(links_.begin(), links_.end(), std::back_inserter(strangers), [](const auto& l) {
     return l->role() == Link::Role::acceptor && l->state() != Link::State::up;
   });
-  if (!timer_ || strangers >= static_cast<int64_t>(kStrangersMax)) return connection->close();
+  if (strangers.size() >= kStrangersMax) {
+    if (clock_.now() - strangers[0]->began() < kGreetingTime) return connection->close();
+    strangers[0]->close_now("it has not greeted, and others wait");
+  }
   open(Link::Role::acceptor, std::move(connection))->start();
 }
 

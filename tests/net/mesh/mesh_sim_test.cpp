@@ -444,6 +444,24 @@ TEST_CASE("who listens on loopback alone is dialled from its own machine only") 
   CHECK(dialled == 0);
 }
 
+TEST_CASE("silent strangers keep no member out for long") {
+  World w(18);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  sim::SimHost& host = w.net.add("strangers");
+  for (int i = 0; i < 64; ++i)
+    host.dial(a.address, 1s, [&](ConnectionPtr connection, const std::string&) {
+      if (connection) strangers.push_back(std::make_unique<Stranger>(std::move(connection)));
+    });
+  REQUIRE(w.run_until([&] { return strangers.size() == 64; }, 1s));
+  w.run_for(600ms);
+  const SimNode& b = w.add("worker", 0, {a.address});
+  CHECK(w.run_until([&] { return b.agents.size() == 1; }, 500ms));
+  CHECK(std::count_if(strangers.begin(), strangers.end(),
+                      [](const auto& s) { return !s->closed.empty(); }) == 1);
+  strangers.clear();
+}
+
 TEST_CASE("task numbers are reserved for a bounded number of askers") {
   World w(19);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
