@@ -17,6 +17,8 @@ constexpr size_t kNewestMax = 1 << 16;  // remembered incarnations
 // Longer than a heartbeat and a tick.
 constexpr auto kAliveWithin = 800ms;
 constexpr auto kReserved = 30s;  // a drawn task number stays reserved
+constexpr auto kTellAgainEvery = 60s;
+constexpr size_t kToldAtOnce = 8;  // peers; in a larger cluster others tell the rest
 
 // True if this process can dial `address`, which arrived over the link `said_by`. A loopback
 // address is usable only if that link is on loopback, too: another machine's loopback is not this
@@ -188,6 +190,20 @@ void Membership::introduce(Link& link) {
     if (!newcomer.member.address.empty()) tell_members(*peer.link, {newcomer.member});
   }
   tell_members(link, others);
+}
+
+void Membership::introduce_again(TimePoint now) {
+  if (now - told_at_ < kTellAgainEvery) return;
+  told_at_ = now;
+  for (size_t i = 0; i < std::min(kToldAtOnce, peers_.size()); ++i) {
+    auto peer = peers_.upper_bound(told_last_);
+    if (peer == peers_.end()) peer = peers_.begin();
+    told_last_ = peer->first;
+    std::vector<Member> others;
+    for (const auto& [name, other] : peers_)
+      if (name != peer->first && !other.member.address.empty()) others.push_back(other.member);
+    if (!others.empty()) tell_members(*peer->second.link, others);
+  }
 }
 
 std::optional<std::vector<Member>> Membership::learn(const Link& link,

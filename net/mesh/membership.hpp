@@ -46,6 +46,9 @@ class Membership {
   Peer remove(const std::string& name);
   // Tells a new peer of the others, and the others of it.
   void introduce(Link& link);
+  // Tells peers of the others once a minute: two members that were cut off from each other for so
+  // long that they have forgotten each other's address find it again by a third one.
+  void introduce_again(TimePoint now);
   // The members that the peer names and that this process should dial; nothing if the list cannot
   // be read.
   std::optional<std::vector<Member>> learn(const Link& link, std::span<const std::byte> payload);
@@ -80,6 +83,8 @@ class Membership {
   Hello self_;
   std::map<std::string, Life> newest_;         // by task name
   std::map<std::string, TimePoint> reserved_;  // drawn task names, and until when each is reserved
+  TimePoint told_at_{};                        // of introduce_again()
+  std::string told_last_;                      // the peer
   mutable std::mutex mutex_;                   // guards the rest; written on the net thread only
   std::map<std::string, Peer> peers_;          // by name
   std::set<std::string> heard_of_;  // members that others have named and that are not up yet

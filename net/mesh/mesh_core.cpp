@@ -131,6 +131,7 @@ void Mesh::Core::tick() {
   const TimePoint now = clock_.now();
   for (const auto& link : std::vector(links_)) link->tick(now);
   if (refused_) return;
+  members_.introduce_again(now);
   const auto is_linked = [this](const std::string& name) { return members_.has(name); };
   for (const std::string& address : targets_.due(now, is_linked)) dial(address);
 }

@@ -2,6 +2,7 @@
 #include "net/mesh/targets.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "net/link/greetings.hpp"
 
@@ -21,8 +22,7 @@ void Targets::add(const std::string& address, const std::string& name, TimePoint
     it = targets_.emplace(address, Target{}).first;
     it->second.since = now;
   }
-  it->second.name = name;
-  it->second.backoff = kBackoffFirst;
+  if (std::exchange(it->second.name, name) != name) it->second.backoff = kBackoffFirst;
   it->second.next = now + delay;
 }
 

@@ -444,6 +444,20 @@ TEST_CASE("who listens on loopback alone is dialled from its own machine only") 
   CHECK(dialled == 0);
 }
 
+TEST_CASE("members that have forgotten each other are named again by a third one") {
+  World w(17);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  SimNode& c = w.add("worker", 1, {a.address});
+  const auto all_met = [&] { return b.agents.size() == 2 && c.agents.size() == 2; };
+  REQUIRE(w.run_until(all_met, 10s));
+  w.net.cut(b.host, c.host);
+  w.run_for(11min);
+  CHECK(b.agents.size() == 1);
+  w.net.heal();
+  CHECK(w.run_until(all_met, 2min));
+}
+
 TEST_CASE("silent strangers keep no member out for long") {
   World w(18);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
