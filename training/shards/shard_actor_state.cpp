@@ -7,6 +7,7 @@
 
 #include "actors/async/guard.hpp"
 #include "training/checkpoints/checkpoint.hpp"
+#include "training/checkpoints/checkpoint_files.hpp"
 #include "training/shards/shard_description.hpp"
 
 namespace troupe {
@@ -94,6 +95,9 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
   if (!captured || capture != m.capture || captured->epoch != m.epoch)
     return to_caf(Errc::stale, detail::concat("the shard does not hold capture ", m.capture,
                                               " of epoch ", m.epoch, " any more"));
+  const auto name = parse_checkpoint_name(m.name);
+  if (!name || name->manifest || name->temp)  // a member must not choose files of other kinds
+    return to_caf(Errc::invalid_argument, "that name is not of a shard's file in a checkpoint");
   const uint64_t number = owe();
   disk->post([this, &files = disk->disk(), handle = caf::actor_cast<FileWaiter>(self), number, m,
               image = std::exchange(captured, nullptr)]() mutable {
@@ -132,6 +136,9 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   if (m.epoch < shard->epoch())
     return to_caf(Errc::stale,
                   detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
+  if (const auto name = parse_checkpoint_name(m.manifest);
+      m.mode != BeginEpoch::reset && (!name || !name->manifest || name->temp))
+    return to_caf(Errc::invalid_argument, "that name is not of a manifest of a checkpoint");
   ShardActions out;
   const auto begins = [this] {  // first values and captures of the epoch before are over
     initial.clear();
@@ -168,7 +175,12 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
           owed.pay(number, caf::unit);
       };
     } catch (const std::exception& e) {
-      answer = [this, number, error = error_of(e), text = std::string(e.what())] {
+      caf::error error = error_of(e);
+      // The asker knows the folder; why it cannot be read is for the owner of this machine.
+      if (from_caf(error).first == Errc::io)
+        error = to_caf(Errc::io, detail::concat("the checkpoint cannot be read; the log of ",
+                                                process->task(), " says why"));
+      answer = [this, number, error, text = std::string(e.what())] {
         if (std::exchange(unread, text) != text)
           process->log()->warn("a checkpoint cannot be read: error={}", text);
         owed.pay(number, error);

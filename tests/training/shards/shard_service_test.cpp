@@ -118,7 +118,8 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
     write.container = "shared";
     write.epoch = 1;
     write.capture = 1;
-    write.directory = write.name = "held";
+    write.directory = "held";
+    write.name = "000001-step0.shard-0-of-1.safetensors";
     auto written = session->request(service, kSoon, write);
     // The capture of a step that no replica has done yet.
     auto captured = session->request(service, kSoon, CaptureShard{"shared", 0, 1, 5, 2});

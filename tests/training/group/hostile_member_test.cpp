@@ -1,0 +1,153 @@
+// The behaviour of a process towards a member that keeps to the protocol and means harm: its
+// messages are well formed, and their content is refused.
+#include <caf/all.hpp>
+#include <doctest/doctest.h>
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <future>
+#include <limits>
+
+#include "actors/async/messages.hpp"
+#include "actors/cluster/process.hpp"
+#include "net/wire/graph_proto.hpp"
+#include "training/group/services.hpp"
+#include "training/parameters/messages.hpp"
+
+namespace troupe {
+namespace {
+
+using Answer = std::pair<Errc, std::string>;
+constexpr std::chrono::seconds kSoon{20};
+
+// A folder that is removed at the end of its scope.
+class TempFolder {
+ public:
+  TempFolder() : path_((std::filesystem::temp_directory_path() / "troupe-XXXXXX").string()) {
+    REQUIRE(mkdtemp(path_.data()));
+  }
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  TempFolder(const TempFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct Listener final : MeshListener {
+  std::promise<caf::actor> agent;
+  void up(const Member&, const caf::actor& its) override { agent.set_value(its); }
+  void down(const Member&, const std::string&) override {}
+};
+
+// A ps, and a worker that sends it whatever a member can send.
+class HostileMember {
+ public:
+  HostileMember() : ps_(process("/job:ps/task:0", {})) {
+    const std::string address = ps_->start(&met_by_ps_);
+    worker_ = process("/job:worker/task:0", {address});
+    worker_->start(&met_);
+    agent_ = met_.agent.get_future().get();
+    met_by_ps_.agent.get_future().wait();
+    self_ = std::make_unique<caf::scoped_actor>(worker_->system());
+  }
+  ~HostileMember() {
+    self_.reset();
+    agent_ = nullptr;
+    worker_->stop();
+    ps_->stop();
+  }
+  caf::actor service(const std::string& name) {
+    caf::actor out;
+    (*self_)
+        ->request(agent_, kSoon, FindService{name})
+        .receive([&](const caf::actor& found) { out = found; },
+                 [](const caf::error& e) { FAIL(caf::to_string(e)); });
+    return out;
+  }
+  // The error, or ok. `Told`: of the answer; none: it is empty.
+  template <class... Told, class Message>
+  Answer answer(const caf::actor& to, const Message& message) {
+    Answer out{Errc::ok, ""};
+    (*self_)
+        ->request(to, kSoon, message)
+        .receive([](const Told&...) {}, [&](const caf::error& e) { out = from_caf(e); });
+    return out;
+  }
+  const caf::actor& agent() const { return agent_; }
+  Process& ps() { return *ps_; }
+
+ private:
+  static std::unique_ptr<Process> process(const std::string& task, std::vector<std::string> seeds) {
+    ProcessOptions options{.threads = 1, .cuda = false, .ops = builtin_ops()};
+    return std::make_unique<Process>(task, 1, options, ClusterOptions{.seeds = std::move(seeds)});
+  }
+  Listener met_, met_by_ps_;
+  std::unique_ptr<Process> ps_, worker_;
+  caf::actor agent_;
+  std::unique_ptr<caf::scoped_actor> self_;
+};
+
+SliceSpec slice_of(const std::string& parameter, std::vector<int64_t> shape, int64_t offset,
+                   int64_t size) {
+  SliceSpec out;
+  out.parameter = parameter;
+  out.dtype = static_cast<uint8_t>(DType::f32);
+  out.shape = std::move(shape);
+  out.offset = offset;
+  out.size = size;
+  return out;
+}
+
+CreateShard one_shard(SliceSpec slice) {
+  return {.container = "c", .epoch = 1, .replicas = {0}, .slices = {std::move(slice)}};
+}
+
+}  // namespace
+
+TEST_CASE("a member chooses no other files than those of a checkpoint") {
+  HostileMember evil;
+  const TempFolder folder;
+  const caf::actor shards = evil.service("shards");
+  CHECK(evil.answer<ShardDescription>(shards, one_shard(slice_of("w", {4}, 0, 4))).first ==
+        Errc::ok);
+  CHECK(evil.answer(shards, SetInitial{"c", 0, 0, 1, 0, std::string(16, 0)}).first == Errc::ok);
+  CHECK(evil.answer(shards, CaptureShard{"c", 0, 1, 0, 1}).first == Errc::ok);
+  WriteShard write;
+  write.container = "c";
+  write.epoch = write.capture = 1;
+  write.directory = folder.path() + "/new";
+  for (const char* name :
+       {"authorized_keys", "../x", "/etc/x", "", "x.so", "000001-step0.manifest.json",
+        "000001-step0.shard-0-of-1.safetensors.temp", "000001-step0.shard-0-of-1.safetensors/x"}) {
+    CAPTURE(name);
+    write.name = name;
+    CHECK(evil.answer<ShardFile>(shards, write).first == Errc::invalid_argument);
+    CHECK(std::filesystem::is_empty(folder.path()));
+  }
+  BeginEpoch begin;
+  begin.container = "c";
+  begin.epoch = 7;
+  begin.mode = BeginEpoch::restore;
+  begin.directory = "/etc";
+  for (const char* name : {"passwd", "../etc/passwd", "000001-step0.shard-0-of-1.safetensors"}) {
+    begin.manifest = name;
+    CHECK(evil.answer(shards, begin).first == Errc::invalid_argument);
+  }
+  write.name = "000001-step0.shard-0-of-1.safetensors";  // the epoch is still the first one
+  CHECK(evil.answer<ShardFile>(shards, write).first == Errc::ok);
+  // It learns about a folder that a checkpoint cannot be read there, and no more.
+  begin.manifest = "000001-step0.manifest.json";
+  std::string told;
+  for (const char* directory : {"/nowhere", "/etc", "/etc/passwd", "/proc/self/nothing"}) {
+    begin.directory = directory;
+    const auto [code, text] = evil.answer(shards, begin);
+    CHECK(code == Errc::io);
+    if (told.empty()) told = text;
+    CHECK(text == told);
+  }
+  CHECK(told == "the checkpoint cannot be read; the log of /job:ps/task:0 says why");
+}
+
+}  // namespace troupe
