@@ -55,8 +55,12 @@ ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
   for (size_t i = 0; i < m.slices.size(); ++i) {
     const SliceSpec& spec = m.slices[i];
     ParameterRoute& route = out.parameters[spec.parameter];
-    route.dtype = static_cast<DType>(spec.dtype);
-    route.shape = Shape(spec.shape);
+    const auto dtype = static_cast<DType>(spec.dtype);  // set_routes() looks at the numbers
+    if (route.slices.empty())
+      route = {dtype, Shape(spec.shape), {}};
+    else if (dtype != route.dtype || Shape(spec.shape) != route.shape)
+      throw Error(Errc::invalid_argument, "the slices of ", spec.parameter,
+                  " differ in dtype or shape");
     SliceRoute slice;
     slice.slice = spec.slice;
     slice.offset = spec.offset;

@@ -85,6 +85,9 @@ SliceSpec to_spec(const Slice& slice) {
 }
 
 Slice from_spec(const SliceSpec& spec) {
+  if (!is_dtype(spec.dtype) || !Shape(spec.shape).is_known())
+    throw Error(Errc::invalid_argument, "slice ", spec.slice, " of ", spec.parameter,
+                " has dtype number ", int{spec.dtype}, " and shape ", Shape(spec.shape));
   Slice out;
   out.id = spec.slice;
   out.parameter = spec.parameter;

@@ -33,19 +33,22 @@ int64_t bytes_at_work(const SliceShare& share) {
 }  // namespace
 
 void ParameterClient::set_routes(ParameterRoutes routes) {
+  for (const auto& [parameter, route] : routes.parameters) check_route(parameter, route);
   Replies replies;
   Parts again;
   {
     std::lock_guard lock(mutex_);
     if (routes.epoch < routes_->epoch) return;  // an old message
     const bool new_epoch = routes.epoch != routes_->epoch;
-    routes_ = std::make_shared<const ParameterRoutes>(std::move(routes));
+    const auto before =
+        std::exchange(routes_, std::make_shared<const ParameterRoutes>(std::move(routes)));
     if (new_epoch) cache_.clear();
     if (new_epoch) next_sequence_.clear();
     std::vector<RequestPtr> old;
     for (auto& [ticket, part] : parts_) {
       auto it = routes_->parameters.find(part.request->parameter);
-      if (part.request->epoch != routes_->epoch || it == routes_->parameters.end()) {
+      if (part.request->epoch != routes_->epoch || it == routes_->parameters.end() ||
+          !same_layout(it->second, before->parameters.at(part.request->parameter))) {
         old.push_back(part.request);
         continue;
       }
@@ -115,6 +118,7 @@ void ParameterClient::start(const RequestPtr& request, Gradient gradient) {
   Replies replies;
   Parts parts;
   std::unique_lock lock(mutex_);
+  const auto routes = routes_;
   request->epoch = routes_->epoch;
   const auto route = routes_->parameters.find(request->parameter);
   const Outcome fits =
@@ -136,7 +140,9 @@ void ParameterClient::start(const RequestPtr& request, Gradient gradient) {
     lock.lock();
   }
   try {
-    if (request->epoch != routes_->epoch) {  // changed since the request was made
+    const auto now = routes_->parameters.find(request->parameter);
+    if (request->epoch != routes_->epoch || now == routes_->parameters.end() ||
+        !same_layout(now->second, route->second)) {  // changed since the request was made
       end(request, Errc::stale, kNewEpoch, replies);
     } else {
       parts = add_parts(request, std::move(gradient));
@@ -318,12 +324,16 @@ void ParameterClient::on(Pulled m) {
         if (Cached* cached = keeps ? &cache_[part.route->slice] : nullptr;
             cached && m.version >= cached->version)
           *cached = {m.version, values};
-        request->put(part.share, route->second, values);
-        parts_.erase(it);
-        if (--request->open == 0) {
-          const Failure failed = failure_of(  // reports lack of memory to the caller
-              [&] { request->finish(route->second, make_); });
-          answer(request, failed.code, failed.text, replies);
+        const Failure put = failure_of([&] { request->put(part.share, route->second, values); });
+        if (put.code != Errc::ok) {
+          end(request, put.code, put.text, replies);
+        } else {
+          parts_.erase(it);
+          if (--request->open == 0) {
+            const Failure failed = failure_of(  // reports lack of memory to the caller
+                [&] { request->finish(route->second, make_); });
+            answer(request, failed.code, failed.text, replies);
+          }
         }
       }
     }

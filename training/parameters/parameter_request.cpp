@@ -29,6 +29,31 @@ const char* ParameterRequest::name() const {
   return names[static_cast<size_t>(kind)];
 }
 
+void check_route(const std::string& parameter, const ParameterRoute& route) {
+  const auto refuse = [&](const auto&... why) {
+    throw Error(Errc::invalid_argument, "the route of parameter ", parameter, " ", why...);
+  };
+  if (!is_dtype(static_cast<int64_t>(route.dtype)) || !route.shape.is_known())
+    refuse("has no dtype or no known shape");
+  int64_t end = 0;
+  for (const SliceRoute& slice : route.slices) {
+    if (slice.offset != end || slice.size < 0 || slice.size > route.shape.size() - end)
+      refuse("has a slice of elements ", slice.offset, " to ", slice.offset, " + ", slice.size,
+             " behind element ", end, " of ", route.shape.size());
+    end += slice.size;
+  }
+  if (route.slices.empty() || end != route.shape.size())
+    refuse("has slices for ", end, " of ", route.shape.size(), " elements");
+}
+
+bool same_layout(const ParameterRoute& a, const ParameterRoute& b) {
+  return a.dtype == b.dtype && a.shape == b.shape &&
+         std::equal(a.slices.begin(), a.slices.end(), b.slices.begin(), b.slices.end(),
+                    [](const SliceRoute& x, const SliceRoute& y) {
+                      return x.offset == y.offset && x.size == y.size;
+                    });
+}
+
 // Rows are pulled alone if they are at most half of the parameter and no slice cuts through a row.
 // Otherwise whole slices are pulled, which this process may have cached.
 bool ParameterRequest::by_rows(const ParameterRoute& route) const {

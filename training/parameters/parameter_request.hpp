@@ -32,6 +32,12 @@ struct ParameterRoute {
   std::vector<SliceRoute> slices;  // by offset, without gaps
 };
 
+// Requests copy by these numbers, and they come from another process. Throws:
+// Error(invalid_argument) unless the slices are the parameter.
+void check_route(const std::string& parameter, const ParameterRoute& route);
+// True if a request that was cut by one of them fits the other.
+bool same_layout(const ParameterRoute& a, const ParameterRoute& b);
+
 // The share of one slice in a request.
 struct SliceShare {
   size_t index = 0;             // in the parameter's slices

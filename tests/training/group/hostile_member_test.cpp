@@ -150,4 +150,40 @@ TEST_CASE("a member chooses no other files than those of a checkpoint") {
   CHECK(told == "the checkpoint cannot be read; the log of /job:ps/task:0 says why");
 }
 
+TEST_CASE("a member sends no route that leads out of a parameter, and no slice without a dtype") {
+  HostileMember evil;
+  const caf::actor shards = evil.service("shards"), parameters = evil.service("parameters");
+  SliceSpec odd = slice_of("w", {4}, 0, 4);
+  odd.dtype = 77;
+  CHECK(evil.answer<ShardDescription>(shards, one_shard(odd)).first == Errc::invalid_argument);
+  CHECK(evil.answer<ShardDescription>(shards, one_shard(slice_of("w", {-1}, 0, 4))).first ==
+        Errc::invalid_argument);
+  SliceSpec wide = slice_of("w", {4}, 2, 2);
+  wide.dtype = static_cast<uint8_t>(DType::f64);
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  const std::vector<std::pair<std::string, std::vector<SliceSpec>>> routes = {
+      {"no dtype", {odd}},
+      {"no known shape", {slice_of("w", {-1}, 0, 4)}},
+      {"a gap", {slice_of("w", {8}, 0, 2), slice_of("w", {8}, 4, 4)}},
+      {"an overlap", {slice_of("w", {8}, 0, 4), slice_of("w", {8}, 2, 6)}},
+      {"an end that is missing", {slice_of("w", {8}, 0, 4)}},
+      {"a slice behind the end", {slice_of("w", {4}, 0, 4), slice_of("w", {4}, 4, 4)}},
+      {"an offset before the begin", {slice_of("w", {4}, -4, 4), slice_of("w", {4}, 0, 4)}},
+      {"a size that overflows", {slice_of("w", {4}, 0, 2), slice_of("w", {4}, 2, most)}},
+      {"two shapes", {slice_of("w", {4}, 0, 2), slice_of("w", {1 << 20}, 2, 2)}},
+      {"two dtypes", {slice_of("w", {4}, 0, 2), wide}},
+  };
+  for (const auto& [name, slices] : routes) {
+    CAPTURE(name);
+    RouteParameters m{.session = 1, .epoch = 1, .slices = slices};
+    m.tasks.assign(slices.size(), "/job:worker/task:0");
+    m.doors.assign(slices.size(), 1);
+    CHECK(evil.answer(parameters, m).first == Errc::invalid_argument);
+  }
+  RouteParameters good{.session = 1, .epoch = 1, .slices = {slice_of("w", {4}, 0, 4)}};
+  good.tasks = {"/job:worker/task:0"};
+  good.doors = {1};
+  CHECK(evil.answer(parameters, good).first == Errc::ok);
+}
+
 }  // namespace troupe

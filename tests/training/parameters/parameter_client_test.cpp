@@ -396,6 +396,21 @@ TEST_CASE("a request that begins while the routes change ends with the old epoch
     pull();
     CHECK(ended == std::vector<Errc>{Errc::stale});
   }
+  const ParameterRoutes larger = routes_to(rig.door, {1 << 20}, {1, (1 << 20) - 1});
+  SUBCASE("the same epoch, and the values have no room in the tensor of the request") {
+    meanwhile = [&] { client->set_routes(larger); };
+    pull();
+    CHECK(ended == std::vector<Errc>{Errc::stale});
+  }
+  SUBCASE("the same, after the first message") {
+    meanwhile = [] {};
+    pull();
+    uint64_t ticket = 0;
+    rig.shard->receive([&](const Pull& m) { ticket = m.ticket; });
+    client->set_routes(larger);
+    client->on(Pulled{.ticket = ticket, .slice = 0, .values = zeros(DType::f32, {1})});
+    CHECK(ended == std::vector<Errc>{Errc::stale});
+  }
   SUBCASE("the same epoch") {
     meanwhile = [&] { client->set_routes(routes(1)); };
     pull();
@@ -404,6 +419,19 @@ TEST_CASE("a request that begins while the routes change ends with the old epoch
     client->fail_all(Errc::cancelled, "over");
   }
   CHECK(client->pending() == 0);
+}
+
+TEST_CASE("routes that lead out of their parameter are refused, and the ones before stay") {
+  ClientRig rig;
+  ParameterRoutes routes = routes_to(rig.door, {8}, {4, 4});
+  routes.parameters["w"].slices[1].offset = 6;
+  CHECK_THROWS_WITH_AS(
+      rig.client->set_routes(routes),
+      "the route of parameter w has a slice of elements 6 to 6 + 4 behind element 4 of 8", Error);
+  std::vector<Errc> ended;
+  rig.push(0, ended);
+  CHECK(rig.client->pending() == 1);
+  rig.client->fail_all(Errc::cancelled, "over");
 }
 
 }  // namespace troupe
