@@ -31,6 +31,7 @@ struct AgentState {
       int64_t call = 0;
       std::shared_ptr<Installation> parts;
     };
+    caf::node_id owner;                                         // of its master
     MasterDoor master;                                          // its door, set when a step begins
     std::map<uint32_t, Installed> installations;                // by executable
     std::map<std::string, std::shared_ptr<const Op>> replaced;  // by node
@@ -43,7 +44,9 @@ struct AgentState {
   };
   std::map<uint64_t, SessionParts> sessions;
 
-  void install_graph(const InstallGraph& m);
+  // Throws: Error(invalid_argument) if the session is here and of another process.
+  void check_owner(uint64_t session, const caf::node_id& from) const;
+  void install_graph(const InstallGraph& m, const caf::node_id& from);
   PartsInstalled install(const InstallParts& m);
   void connect(const ConnectParts& m);
   Became become(const Become& m);
@@ -55,7 +58,15 @@ struct AgentState {
   Description describe() const;
 };
 
-void AgentState::install_graph(const InstallGraph& m) {
+void AgentState::check_owner(uint64_t session, const caf::node_id& from) const {
+  const auto it = sessions.find(session);
+  if (it != sessions.end() && it->second.owner != from)
+    throw Error(Errc::invalid_argument, "session ", session, " is of another process");
+}
+
+void AgentState::install_graph(const InstallGraph& m, const caf::node_id& from) {
+  check_owner(m.session, from);
+  sessions[m.session].owner = from;
   auto& graphs = sessions[m.session].graphs;
   if (auto it = graphs.find(m.call); it != graphs.end() && it->second.version >= m.version) return;
   graphs[m.call] = {graph_from_proto(m.bytes, process->ops()), m.version};
@@ -129,7 +140,9 @@ void AgentState::connect(const ConnectParts& m) {
 Became AgentState::become(const Become& m) {
   const auto ops = process->ops();
   const std::shared_ptr<const Op> op(ops, &ops->get(m.op));
-  SessionParts& parts = sessions[m.session];
+  const auto known = sessions.find(m.session);
+  if (known == sessions.end()) return {};  // its graph comes first; nobody makes up sessions
+  SessionParts& parts = known->second;
   Became out;
   for (const auto& [id, installed] : parts.installations)
     out.executors += installed.parts->become(m.node, op);
@@ -235,6 +248,11 @@ Description AgentState::describe() const {
   return out;
 }
 
+caf::node_id sender_of(caf::scheduled_actor& self) {
+  const caf::strong_actor_ptr& sender = self.current_sender();
+  return sender ? sender->node() : caf::node_id{};
+}
+
 Agent::behavior_type run_agent(Agent::stateful_pointer<AgentState> self, Process* process) {
   self->state.process = process;
   self->state.requests.attach(self);
@@ -249,19 +267,35 @@ Agent::behavior_type run_agent(Agent::stateful_pointer<AgentState> self, Process
   return {
       [self](const InstallGraph& m) {
         return answer([&] {
-          self->state.install_graph(m);
+          self->state.install_graph(m, sender_of(*self));
           return caf::unit;
         });
       },
-      [self](const InstallParts& m) { return answer([&] { return self->state.install(m); }); },
+      [self](const InstallParts& m) {
+        return answer([&] {
+          self->state.check_owner(m.session, sender_of(*self));
+          return self->state.install(m);
+        });
+      },
       [self](const ConnectParts& m) {
         return answer([&] {
+          self->state.check_owner(m.session, sender_of(*self));
           self->state.connect(m);
           return caf::unit;
         });
       },
-      [self](const Become& m) { return answer([&] { return self->state.become(m); }); },
-      [self](const Uninstall& m) { return to_message(self->state.uninstall(m)); },
+      [self](const Become& m) {
+        return answer([&] {
+          self->state.check_owner(m.session, sender_of(*self));
+          return self->state.become(m);
+        });
+      },
+      [self](const Uninstall& m) {
+        return answer([&] {
+          self->state.check_owner(m.session, sender_of(*self));
+          return to_message(self->state.uninstall(m));
+        });
+      },
       [self](const CountEdges& m) {
         const Installation* installation = self->state.find(m.session, m.executable);
         return installation ? to_message(installation->edge_counts()) : EdgeCounts{};

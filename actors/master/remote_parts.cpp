@@ -65,9 +65,18 @@ void RemoteParts::install(const Members::Present& member, const ExecutableState&
     }
     done(code, text, {});
   };
-  const auto send_parts = [this, agent = member.agent, parts = std::move(parts), done, failed] {
+  const auto send_parts = [this, member, parts = std::move(parts), done, failed] {
+    std::map<std::string, std::string> replaced;
+    {
+      std::lock_guard lock(mutex_);
+      replaced = replaced_;
+    }
+    // These arrive before the parts. If a kernel does not fit there, the parts run the original
+    // ones.
+    for (const auto& [node, op] : replaced)
+      become(member, node, op, [](Errc, const std::string&, const Became&) {});
     ask<PartsInstalled>(
-        asker_, agent, kAgentTimeout, parts,
+        asker_, member.agent, kAgentTimeout, parts,
         [done, failed](Errc code, const std::string& text, const PartsInstalled& m) {
           if (code == Errc::ok)
             done(code, text, receivers_of(m));
@@ -75,14 +84,6 @@ void RemoteParts::install(const Members::Present& member, const ExecutableState&
             failed(code, text);
         });
   };
-  std::map<std::string, std::string> replaced;
-  {
-    std::lock_guard lock(mutex_);
-    replaced = replaced_;
-  }
-  // These arrive before the parts. If a kernel does not fit there, the parts run the original ones.
-  for (const auto& [node, op] : replaced)
-    become(member, node, op, [](Errc, const std::string&, const Became&) {});
   InstallGraph whole{session_, executable.call, version,
                      not_sent_yet(member, executable.call, version, graph)};
   if (whole.bytes.empty()) {

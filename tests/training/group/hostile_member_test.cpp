@@ -173,8 +173,9 @@ TEST_CASE("a member sends no route that leads out of a parameter, and no slice w
       {"two shapes", {slice_of("w", {4}, 0, 2), slice_of("w", {1 << 20}, 2, 2)}},
       {"two dtypes", {slice_of("w", {4}, 0, 2), wide}},
   };
-  for (const auto& [name, slices] : routes) {
-    CAPTURE(name);
+  for (const auto& route : routes) {
+    CAPTURE(route.first);
+    const std::vector<SliceSpec>& slices = route.second;
     RouteParameters m{.session = 1, .epoch = 1, .slices = slices};
     m.tasks.assign(slices.size(), "/job:worker/task:0");
     m.doors.assign(slices.size(), 1);
@@ -184,6 +185,32 @@ TEST_CASE("a member sends no route that leads out of a parameter, and no slice w
   good.tasks = {"/job:worker/task:0"};
   good.doors = {1};
   CHECK(evil.answer(parameters, good).first == Errc::ok);
+}
+
+TEST_CASE("a member takes back, replaces and adds nothing in a session of another process") {
+  HostileMember evil;
+  const caf::actor its = caf::actor_cast<caf::actor>(evil.ps().agent());
+  caf::scoped_actor owner(evil.ps().system());
+  const InstallGraph graph{9, 0, 1, graph_to_proto(Graph())};
+  const auto refused = [](const caf::error& e) { FAIL(caf::to_string(e)); };
+  owner->request(its, kSoon, graph).receive([] {}, refused);
+  CHECK(evil.answer(evil.agent(), InstallGraph{9, 1, 1, graph.bytes}).first ==
+        Errc::invalid_argument);
+  InstallParts parts;
+  parts.session = 9;
+  CHECK(evil.answer<PartsInstalled>(evil.agent(), parts).first == Errc::invalid_argument);
+  ConnectParts connections;
+  connections.session = 9;
+  CHECK(evil.answer(evil.agent(), connections).first == Errc::invalid_argument);
+  CHECK(evil.answer<Became>(evil.agent(), Become{9, "x", "MatMul"}).first ==
+        Errc::invalid_argument);
+  CHECK(evil.answer<EdgeCounts>(evil.agent(), Uninstall{9, -1}).first == Errc::invalid_argument);
+  CHECK(evil.answer(evil.agent(), InstallGraph{10, 0, 1, graph.bytes}).first == Errc::ok);
+  // It makes up no sessions.
+  CHECK(evil.answer<Became>(evil.agent(), Become{11, "x", "MatMul"}).first == Errc::ok);
+  owner->request(its, kSoon, InstallGraph{11, 0, 1, graph.bytes}).receive([] {}, refused);
+  owner->request(its, kSoon, Uninstall{9, -1}).receive([](const EdgeCounts&) {}, refused);
+  CHECK(evil.answer(evil.agent(), InstallGraph{9, 0, 1, graph.bytes}).first == Errc::ok);
 }
 
 }  // namespace troupe
