@@ -31,11 +31,18 @@ class ShardLedger {
 
   // Does not throw, since a shard calls it; look() throws the violation later.
   void applied(const Shard::Applied& a) {
+    if (closed_) return;
     try {
       count(a);
     } catch (const Violation& v) {
-      if (found_.invariant.empty()) found_ = v;
+      report(v);
     }
+  }
+  // The training is over; processes stop, and do the rest of their work meanwhile.
+  void close() { closed_ = true; }
+  // The next look() throws the first of these. Does not throw.
+  void report(const Violation& v) {
+    if (found_.invariant.empty()) found_ = v;
   }
   void acknowledged(uint32_t slice, int32_t replica, int64_t step) {
     book_of(slice).acknowledged[cell(replica, step)] = 1;
@@ -178,6 +185,7 @@ class ShardLedger {
   std::map<uint32_t, Book> books_;  // by slice
   HashChain chain_;
   Violation found_;
+  bool closed_ = false;
 };
 
 }  // namespace troupe::sim

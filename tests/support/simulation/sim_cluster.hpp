@@ -54,14 +54,21 @@ class SimCluster {
     draw_faults(&SimCluster::cut, o_.worker_cuts, kPs, kWorkers);
     draw_faults(&SimCluster::lose_ps_link, o_.ps_links, 0, kPs);
     if (o_.start_cut) {
-      net_.cut(*peers_[draw_.below(kPs)]->host, *peers_[kPs + draw_.below(kWorkers)]->host);
+      net_.cut(*peers_[draw_.below(kPs)]->life->host,
+               *peers_[kPs + draw_.below(kWorkers)]->life->host);
       heal_at_ = net_.now() + std::chrono::seconds(5);
     }
   }
   ~SimCluster() {
+    ledger_.close();
     for (const auto& peer : peers_)
-      if (peer->trainer) peer->trainer->stop();
-    for (const auto& peer : peers_) end(*peer);
+      if (peer->life && peer->life->trainer) peer->life->trainer->stop();
+    for (const auto& peer : peers_)
+      if (peer->life) end(*peer->life);
+    for (const auto& life : dead_) {
+      if (life->trainer) life->trainer->stop();
+      end(*life);
+    }
   }
 
   // Throws: Violation.
@@ -76,33 +83,42 @@ class SimCluster {
     check_end();
   }
   const HashChain& chain() const { return ledger_.chain(); }
-  const std::string& weights() const { return peers_.back()->trainer->weights(); }
-  const std::map<int64_t, std::string>& looked() const { return peers_.back()->trainer->looked(); }
+  const std::string& weights() const { return peers_.back()->life->trainer->weights(); }
+  const std::map<int64_t, std::string>& looked() const {
+    return peers_.back()->life->trainer->looked();
+  }
 
  private:
   static constexpr int64_t kEventsMax = 400'000;
   // From the last start of a process to the first step: no deadline of a request is waited for.
   static constexpr std::chrono::seconds kStartMax{5};
 
-  struct Peer final : MeshListener {
-    int index = 0;
-    std::string task;
-    uint64_t incarnation = 0;
+  // A process. One that is killed stays as it is until the end of the cluster, as its destructors
+  // would run what it had still to do.
+  struct Life final : MeshListener {
     SimHost* host = nullptr;
     std::unique_ptr<TrainingServices> services;
-    std::unique_ptr<Process> process;     // null: killed
+    std::unique_ptr<Process> process;
     std::unique_ptr<SimTrainer> trainer;  // of a client
     caf::scheduler::test_coordinator* jobs = nullptr;
     caf::io::network::test_multiplexer* brokers = nullptr;
     std::vector<const Shard*> shards;  // that live (Seen)
-    TimePoint back_at = TimePoint::max();
-    TimePoint thaws_at = TimePoint::max();
-    bool runs() const { return process && !host->frozen; }
+    bool killed = false;
 
     void up(const Member&, const caf::actor&) override {}
     void down(const Member& member, const std::string& reason) override {
       process->peer_down(member, reason);
     }
+  };
+  struct Peer {
+    int index = 0;
+    std::string task;
+    uint64_t incarnation = 0;
+    std::unique_ptr<Life> life;  // null: killed, and not yet back
+    TimePoint back_at = TimePoint::max();
+    TimePoint thaws_at = TimePoint::max();
+    bool runs() const { return life && !life->host->frozen; }
+    SimTrainer* program() const { return runs() ? life->trainer.get() : nullptr; }
   };
   struct Fault {
     void (SimCluster::*happen)(Peer&);  // kill, cut or lose_ps_link
@@ -112,13 +128,12 @@ class SimCluster {
     bool armed = false;
   };
   // Keeps a shard among those that are looked at, for as long as the shard keeps this: one may end
-  // in a process that lives, and one whose message is still queued when its process is killed
-  // begins and ends while that stops.
+  // in a process that lives.
   struct Seen {
-    Seen(Peer& peer, const Shard& shard) : of(peer), what(&shard) { of.shards.push_back(what); }
+    Seen(Life& life, const Shard& shard) : of(life), what(&shard) { of.shards.push_back(what); }
     ~Seen() { std::erase(of.shards, what); }
     Seen(const Seen&) = delete;
-    Peer& of;
+    Life& of;
     const Shard* const what;
   };
   struct Timers : caf::detail::simple_actor_clock {  // its table of timers is protected
@@ -128,8 +143,9 @@ class SimCluster {
   static std::string address(int i) { return detail::concat("127.0.0.1:", 1000 + i); }
   // True if that holds for the program of every client.
   bool all(bool (SimTrainer::*is)() const) const {
-    return std::all_of(peers_.begin() + kPs + kWorkers, peers_.end(),
-                       [is](const auto& peer) { return (*peer->trainer.*is)(); });
+    return std::all_of(peers_.begin() + kPs + kWorkers, peers_.end(), [is](const auto& peer) {
+      return peer->life && (*peer->life->trainer.*is)();
+    });
   }
 
   // Processes
@@ -137,29 +153,32 @@ class SimCluster {
   void make(Peer& peer) {
     peer.back_at = TimePoint::max();
     ++peer.incarnation;
-    peer.host = &net_.add(detail::concat(peer.task, "#", peer.incarnation));
+    peer.life = std::make_unique<Life>();
+    Life& life = *peer.life;
+    life.host = &net_.add(detail::concat(peer.task, "#", peer.incarnation));
     ProcessOptions options{.threads = 1, .cuda = false, .ops = builtin_ops()};
     troupe::ClusterOptions cluster{.listen = address(peer.index)};
     for (int i = 0; i < kPs + kWorkers; ++i)
       if (i != peer.index) cluster.seeds.push_back(address(i));
-    ProcessSeams seams = seams_of(*peer.host);
-    const auto on_shard = [this, &peer](Shard& shard) {
+    ProcessSeams seams = seams_of(*life.host);
+    const auto on_shard = [this, &life](Shard& shard) {
       shard.set_applied_log(
-          [this, seen = std::make_shared<Seen>(peer, shard)](const Shard::Applied& a) {
+          [this, &life, seen = std::make_shared<Seen>(life, shard)](const Shard::Applied& a) {
+            if (life.killed) ledger_.report({"kill", "a killed process has made an update"});
             ledger_.applied(a);
             if (o_.doubled_apply && a.version == 2) ledger_.applied(a);
           });
     };
-    peer.services = std::make_unique<TrainingServices>(ShardSeams{&disk_, on_shard});
-    options.services = peer.services.get();
-    peer.process =
+    life.services = std::make_unique<TrainingServices>(ShardSeams{&disk_, on_shard});
+    options.services = life.services.get();
+    life.process =
         std::make_unique<Process>(peer.task, peer.incarnation, options, cluster, std::move(seams));
-    peer.jobs = &jobs_of(*peer.process);
-    peer.brokers = &brokers_of(*peer.process);
-    peer.jobs->clock().current_time = net_.now();
-    if (peer.index >= kPs + kWorkers) peer.trainer = make_trainer(peer);
-    peer.process->start(peer.trainer ? peer.trainer->listener() : &peer);
-    if (peer.trainer) peer.trainer->begin_group();
+    life.jobs = &jobs_of(*life.process);
+    life.brokers = &brokers_of(*life.process);
+    life.jobs->clock().current_time = net_.now();
+    if (peer.index >= kPs + kWorkers) life.trainer = make_trainer(peer);
+    life.process->start(life.trainer ? life.trainer->listener() : &life);
+    if (life.trainer) life.trainer->begin_group();
   }
 
   // The first of two clients has one replica.
@@ -181,16 +200,16 @@ class SimCluster {
     world.came_back = [this](int32_t replica) {
       return peers_[static_cast<size_t>(kPs + replica)]->incarnation > 1;
     };
-    return std::make_unique<SimTrainer>(std::move(world), *peer.process, number, replicas);
+    return std::make_unique<SimTrainer>(std::move(world), *peer.life->process, number, replicas);
   }
 
-  void end(Peer& peer) {
-    if (!peer.process) return;
-    peer.process->stop();
-    while (peer.jobs->try_run_once() || peer.brokers->try_exec_runnable()) {
+  static void end(Life& life) {
+    if (!life.process) return;
+    life.process->stop();
+    while (life.jobs->try_run_once() || life.brokers->try_exec_runnable()) {
     }
-    peer.trainer.reset();
-    peer.process.reset();
+    life.trainer.reset();
+    life.process.reset();
   }
 
   void draw_faults(void (SimCluster::*happen)(Peer&), int count, int first, int among) {
@@ -200,10 +219,13 @@ class SimCluster {
   }
 
   void kill(Peer& peer) {
-    if (!peer.process) return;
+    if (!peer.life) return;
     history_.note(detail::concat("kill ", peer.task));
-    net_.kill(*peer.host);
-    end(peer);
+    net_.kill(*peer.life->host);
+    peer.life->killed = true;
+    peer.life->shards.clear();
+    dead_.push_back(std::move(peer.life));
+    peer.thaws_at = TimePoint::max();
     folder_goes_ = o_.folder_away;
     peer.back_at = net_.now() + std::chrono::milliseconds(draw_.between(20, 800));
   }
@@ -229,7 +251,8 @@ class SimCluster {
     const Peer& next = *peers_[static_cast<size_t>(kPs + (peer.index - kPs + 1) % kWorkers)];
     const bool one_way = draw_.chance(0.3), turned = draw_.chance(0.5);
     history_.note(detail::concat("cut ", peer.task, " and ", next.task));
-    net_.cut(turned ? *next.host : *peer.host, turned ? *peer.host : *next.host, one_way);
+    if (!peer.life || !next.life) return;
+    net_.cut(*(turned ? next : peer).life->host, *(turned ? peer : next).life->host, one_way);
     heal_at_ = net_.now() + std::chrono::milliseconds(draw_.between(500, 5000));
   }
 
@@ -244,12 +267,15 @@ class SimCluster {
     const auto how = draw_.between(reset, first == kPs ? cut : freeze);
     const auto pause = std::chrono::milliseconds(draw_.between(200, 4000));
     history_.note(detail::concat("no link between ", ps.task, " and ", other.task, ": ", how));
-    if (how == reset) return net_.reset(*ps.host, *other.host);
+    const bool one_way = how == cut && draw_.chance(0.3);
+    if (!ps.life || !other.life) return;
+    SimHost &host = *ps.life->host, &there = *other.life->host;
+    if (how == reset) return net_.reset(host, there);
     if (how == cut) {
-      net_.cut(*ps.host, *other.host, draw_.chance(0.3));
+      net_.cut(host, there, one_way);
       heal_at_ = net_.now() + pause;
     } else {
-      net_.freeze(*other.host);
+      net_.freeze(there);
       other.thaws_at = net_.now() + pause;
     }
   }
@@ -277,8 +303,8 @@ class SimCluster {
     for (const auto& peer : peers_) {
       out = std::min({out, peer->back_at, peer->thaws_at});
       if (!peer->runs()) continue;
-      if (peer->trainer) out = std::min(out, peer->trainer->next_timer());
-      const auto& timers = Timers::of(peer->jobs->clock());
+      if (const SimTrainer* program = peer->program()) out = std::min(out, program->next_timer());
+      const auto& timers = Timers::of(peer->life->jobs->clock());
       if (!timers.empty()) out = std::min(out, timers.begin()->first);
     }
     return out;
@@ -294,8 +320,8 @@ class SimCluster {
     std::vector<Peer*> ready, hearing;
     for (const auto& peer : peers_) {
       if (!peer->runs()) continue;
-      if (peer->jobs->has_job()) ready.push_back(peer.get());
-      if (peer->trainer && peer->trainer->has_event()) hearing.push_back(peer.get());
+      if (peer->life->jobs->has_job()) ready.push_back(peer.get());
+      if (peer->program() && peer->program()->has_event()) hearing.push_back(peer.get());
     }
     const TimePoint due = net_.next_due(), timer = next_timer();
     // Jobs take time: what the network does meanwhile may come before them.
@@ -310,7 +336,7 @@ class SimCluster {
     if (choice < ready.size()) return run_job(*ready[choice]);
     if (network && choice == ready.size()) return step_network();
     active_ = hearing[choice - ready.size() - (network ? 1 : 0)];
-    active_->trainer->next_event();
+    active_->program()->next_event();
   }
 
   void step_network() {
@@ -321,11 +347,11 @@ class SimCluster {
   }
 
   void run_job(Peer& peer) {
-    auto& jobs = peer.jobs->jobs;
+    auto& jobs = peer.life->jobs->jobs;
     std::swap(jobs.front(), jobs[draw_.below(jobs.size())]);
     history_.note(detail::concat("job ", peer.task, " of ", jobs.size()));
     active_ = &peer;
-    peer.jobs->run_once();
+    peer.life->jobs->run_once();
     settle();
   }
 
@@ -333,7 +359,7 @@ class SimCluster {
   void settle() {
     for (const auto& peer : peers_)
       if (peer->runs())
-        while (peer->brokers->try_exec_runnable()) {
+        while (peer->life->brokers->try_exec_runnable()) {
         }
   }
 
@@ -347,10 +373,10 @@ class SimCluster {
       if (net_.now() >= peer->thaws_at) {
         history_.note("thaw " + peer->task);
         peer->thaws_at = TimePoint::max();
-        net_.thaw(*peer->host);
+        net_.thaw(*peer->life->host);
       }
       if (!peer->runs()) continue;
-      auto& clock = peer->jobs->clock();
+      auto& clock = peer->life->jobs->clock();
       if (net_.now() > clock.current_time) clock.advance_time(net_.now() - clock.current_time);
     }
     if (net_.now() >= heal_at_) {
@@ -361,10 +387,10 @@ class SimCluster {
     if (net_.now() >= tick_at_) {
       tick_at_ = net_.now() + std::chrono::milliseconds(50);
       for (const auto& peer : peers_)
-        if (peer->trainer && peer->runs()) peer->trainer->tick();
+        if (SimTrainer* program = peer->program()) program->tick();
     }
     for (const auto& peer : peers_)
-      if (peer->trainer && peer->runs()) peer->trainer->pass_time();
+      if (SimTrainer* program = peer->program()) program->pass_time();
     settle();
   }
 
@@ -372,13 +398,14 @@ class SimCluster {
 
   void check() {
     for (const auto& peer : peers_)
-      for (const Shard* shard : peer->shards) ledger_.look(*shard);
+      if (peer->life)
+        for (const Shard* shard : peer->life->shards) ledger_.look(*shard);
     ledger_.check();
   }
 
   void check_begun() {
     const bool whole = std::all_of(peers_.begin(), peers_.end(),
-                                   [](const auto& peer) { return peer->process != nullptr; });
+                                   [](const auto& peer) { return peer->life != nullptr; });
     if (whole && all(&SimTrainer::starting) && net_.now() - last_start_ > kStartMax)
       throw Violation{"I16", "all processes are there, and no training begins; " + pending()};
   }
@@ -392,16 +419,18 @@ class SimCluster {
     }
     size_t shards = 0;
     for (const auto& peer : peers_) {
-      shards += peer->shards.size();
-      for (const Shard* shard : peer->shards) ledger_.check_end(*shard);
-      if (peer->process && !peer->process->services().waiting_for().empty())
-        throw Violation{"I21", peer->task + ": " + peer->process->services().waiting_for()};
+      if (!peer->life) continue;
+      shards += peer->life->shards.size();
+      for (const Shard* shard : peer->life->shards) ledger_.check_end(*shard);
+      const std::string open = peer->life->process->services().waiting_for();
+      if (!open.empty()) throw Violation{"I21", peer->task + ": " + open};
     }
     if (shards != kPs) throw Violation{"I21", detail::concat(shards, " shards at the end")};
     for (const auto& peer : peers_) {
-      if (!peer->trainer) continue;
-      if (peer->trainer->open_steps() != 0) throw Violation{"I21", peer->trainer->pending()};
-      if (o_.rule == Aggregation::sync && peer->trainer->weights() != weights())
+      if (!peer->life || !peer->life->trainer) continue;
+      SimTrainer& program = *peer->life->trainer;
+      if (program.open_steps() != 0) throw Violation{"I21", program.pending()};
+      if (o_.rule == Aggregation::sync && program.weights() != weights())
         throw Violation{"I5", "the programs have read other weights"};
     }
     ledger_.check_end();
@@ -412,13 +441,16 @@ class SimCluster {
     std::string out;
     for (const auto& peer : peers_) {
       out += " " + peer->task + ": ";
-      out += peer->process ? peer->process->services().waiting_for() : "is not there";
-      for (const Shard* shard : peer->shards)
+      if (!peer->life) {
+        out += "is not there;";
+        continue;
+      }
+      out += peer->life->process->services().waiting_for();
+      for (const Shard* shard : peer->life->shards)
         out += detail::concat(", shard ", to_string(shard->state()), " ", shard->waiting_for());
       out += ";";
+      if (peer->life->trainer) out += " " + peer->life->trainer->pending() + ";";
     }
-    for (const auto& peer : peers_)
-      if (peer->trainer) out += " " + peer->trainer->pending();
     return out;
   }
 
@@ -430,6 +462,7 @@ class SimCluster {
   SimDisk disk_;                              // all processes see it
   Peer* active_ = nullptr;                    // the peer whose job or event is under way
   bool folder_goes_ = false;                  // at the next restore
+  std::vector<std::unique_ptr<Life>> dead_;   // killed
   std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, clients
   std::vector<Fault> faults_;                 // kills first, then cuts, then links of ps
   int64_t events_ = 0;
