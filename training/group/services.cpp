@@ -81,6 +81,7 @@ class Services final : public ProcessServices {
   Services(Process& process, ShardSeams seams)
       : process_(process),
         inputs_(process),
+        on_client_(seams.on_client),
         shards_(spawn_shard_service(process, std::move(seams))) {
     parameters_ = process.system().spawn(
         [this](TickingService::pointer self) -> TickingService::behavior_type {
@@ -182,6 +183,7 @@ class Services final : public ProcessServices {
           },
           process_.incarnation(), !process_.simulated());
       entry.client->set_tracer(&process_.tracer());
+      if (on_client_) on_client_(session, *entry.client);
       caf::actor_config config;
       entry.door = caf::make_actor<ClientDoor, ParameterDoor>(
           system.next_actor_id(), system.node(), &system, config,
@@ -235,6 +237,7 @@ class Services final : public ProcessServices {
 
   Process& process_;
   Inputs inputs_;
+  const std::function<void(uint64_t, ParameterClient&)> on_client_;
   mutable std::mutex mutex_;  // guards the rest
   ShardService shards_;
   ParameterService parameters_;

@@ -324,6 +324,8 @@ void ParameterClient::on(Pulled m) {
         if (Cached* cached = keeps ? &cache_[part.route->slice] : nullptr;
             cached && m.version >= cached->version)
           *cached = {m.version, values};
+        if (log_ && !by_rows)
+          log_({part.route->slice, request->at, request->epoch, m.version, values});
         const Failure put = failure_of([&] { request->put(part.share, route->second, values); });
         if (put.code != Errc::ok) {
           end(request, put.code, put.text, replies);
@@ -353,6 +355,8 @@ void ParameterClient::on(const Acknowledged& m) {
     if (m.code != Errc::ok) {
       end(request, m.code, m.text, replies);
     } else {
+      if (log_ && request->kind == Kind::push)
+        log_({.slice = it->second.route->slice, .at = request->at, .epoch = request->epoch});
       parts_.erase(it);
       if (--request->open == 0) answer(request, Errc::ok, {}, replies);
     }

@@ -31,6 +31,16 @@ struct ParameterRoutes {
   std::map<std::string, ParameterRoute> parameters;
 };
 
+// An answer of a shard that a client takes, for checkers of invariants: an acknowledged gradient,
+// or the values of a whole slice.
+struct TakenAnswer {
+  uint32_t slice = 0;
+  ParameterStep at;
+  uint64_t epoch = 0;    // of the request
+  int64_t version = -1;  // of the values; -1: an acknowledgement
+  Tensor values = {};
+};
+
 class ParameterClient final : public ParameterPort {
  public:
   using Time = caf::actor_clock::time_point;
@@ -49,6 +59,8 @@ class ParameterClient final : public ParameterPort {
       : system_(system), make_(std::move(make)), incarnation_(incarnation), here_(here) {}
 
   void set_door(const ParameterDoor& door) { door_ = door; }
+  // Called with each answer, before its request gets it. Requires: it does not call the client.
+  void set_answer_log(std::function<void(const TakenAnswer&)> log) { log_ = std::move(log); }
   void set_tracer(Tracer* tracer) { tracer_ = tracer; }  // records requests; must live longer
   // Sets new routes; requests of an older epoch end with Errc::stale, the others are sent again to
   // the present places of their shards.
@@ -128,6 +140,7 @@ class ParameterClient final : public ParameterPort {
   const bool here_;
   ParameterDoor door_;
   Tracer* tracer_ = nullptr;
+  std::function<void(const TakenAnswer&)> log_;
 
   mutable std::mutex mutex_;  // guards the rest
   std::shared_ptr<const ParameterRoutes> routes_ = std::make_shared<const ParameterRoutes>();

@@ -1,6 +1,7 @@
 // The actor that makes the shards of a process, passes orders on to them and reports their deaths.
 #include "training/shards/shard_service.hpp"
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -21,7 +22,7 @@ struct ShardServiceState {
   const char* name = "shards";
   Process* process = nullptr;
   std::shared_ptr<DiskThread> disk;
-  std::function<void(Shard&)> on_shard;
+  std::function<void(const std::string&, Shard&)> on_shard;
   struct Entry {
     ShardHandle actor;
     std::set<ShardUser> users;  // sessions that asked for it; they are told when it dies
@@ -81,7 +82,9 @@ ShardService::behavior_type run_shard_service(
         auto [it, fresh] = state.shards.try_emplace({m.container, m.shard});
         if (fresh) {
           try {
-            it->second.actor = spawn_shard(*state.process, state.disk, m, state.on_shard);
+            std::function<void(Shard&)> on_shard;
+            if (state.on_shard) on_shard = std::bind_front(state.on_shard, m.container);
+            it->second.actor = spawn_shard(*state.process, state.disk, m, on_shard);
           } catch (const std::exception& e) {
             state.shards.erase(it);
             return error_of(e);

@@ -5,7 +5,9 @@
 // Owner: the process's services. Thread: an actor; any thread may spawn it or send to it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string>
 
 #include <caf/all.hpp>
 
@@ -14,12 +16,15 @@
 namespace troupe {
 
 class Disk;
+class ParameterClient;
 
-// The seams between shards and the file system, for simulations. Production leaves them empty.
+// The seams of shards and their clients, for simulations. Production leaves them empty.
 struct ShardSeams {
   Disk* disk = nullptr;  // that holds checkpoints
   // Called with each shard that is made here; its address stays valid until its actor ends.
-  std::function<void(Shard&)> on_shard = {};
+  std::function<void(const std::string& container, Shard&)> on_shard = {};
+  // Called with the client of each session that is made here.
+  std::function<void(uint64_t session, ParameterClient&)> on_client = {};
 };
 
 // A session that has sent a CreateShard: it hears of the shard's death.

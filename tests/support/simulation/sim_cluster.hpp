@@ -161,7 +161,7 @@ class SimCluster {
     for (int i = 0; i < kPs + kWorkers; ++i)
       if (i != peer.index) cluster.seeds.push_back(address(i));
     ProcessSeams seams = seams_of(*life.host);
-    const auto on_shard = [this, &life](Shard& shard) {
+    const auto on_shard = [this, &life](const std::string&, Shard& shard) {
       shard.set_applied_log(
           [this, &life, seen = std::make_shared<Seen>(life, shard)](const Shard::Applied& a) {
             if (life.killed) ledger_.report({"kill", "a killed process has made an update"});

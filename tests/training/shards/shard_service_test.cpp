@@ -227,7 +227,7 @@ TEST_CASE("calls of several threads and messages to a shard are done one after t
 }
 
 TEST_CASE("a shard dies of what is thrown in a call as of what is thrown in a message") {
-  const TrainingServices services({.on_shard = [](Shard& shard) {
+  const TrainingServices services({.on_shard = [](const std::string&, Shard& shard) {
     shard.set_applied_log([](const Shard::Applied&) { throw Error(Errc::internal, "told to"); });
   }});
   Process process("/job:ps/task:0", 1, {.ops = builtin_ops(), .services = &services}, {});
