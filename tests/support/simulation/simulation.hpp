@@ -2,77 +2,47 @@
 // each event in a History and throws a Violation if an invariant does not hold. Scenario runs it
 // for many seeds, each twice, since one seed must give one history (I23).
 //
-// A failure prints its history and `./dev sim NAME SEED`, which sets TROUPE_SIM_NAME and
-// TROUPE_SIM_SEED to run that seed only. TROUPE_SIM_VERBOSE prints the whole history.
+// A failure prints its history and `./dev sim NAME SEED`. That command sets variables of the
+// environment, SimRequest, which also ask for other seeds, for a stop at an event, for other faults
+// and for as few faults as break the same invariant.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <deque>
+#include <cstring>
 #include <functional>
 #include <iostream>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "tests/support/simulation/history.hpp"
+#include "tests/support/simulation/sim_report.hpp"
+
 namespace troupe::sim {
 
-// A broken invariant and how it was broken: "I1" says that a gradient is applied once, and so on.
-struct Violation {
-  std::string invariant, text;
-};
-
-// The random choices of one seed.
-class Draw {
- public:
-  explicit Draw(uint64_t seed) : engine_(seed * 0x9e3779b97f4a7c15ull + 1) {}
-  uint64_t below(uint64_t n) { return engine_() % n; }  // [0, n)
-  int64_t between(int64_t least, int64_t most) {        // both included
-    return least + static_cast<int64_t>(below(static_cast<uint64_t>(most - least + 1)));
+// The wishes of `./dev sim`, from the environment.
+struct SimRequest {
+  static const char* text(const char* name) {
+    const char* value = std::getenv(name);
+    return value && *value ? value : nullptr;
   }
-  bool chance(double p) { return static_cast<double>(engine_() >> 11) * 0x1p-53 < p; }
+  static uint64_t number(const char* digits) { return std::strtoull(digits, nullptr, 10); }
 
- private:
-  std::mt19937_64 engine_;
-};
+  const char* name = text("TROUPE_SIM_NAME");    // of a scenario; null: all
+  const char* seed = text("TROUPE_SIM_SEED");    // this one
+  const char* seeds = text("TROUPE_SIM_SEEDS");  // A-B
+  const char* hours = text("TROUPE_SIM_HOURS");  // for so long
+  const char* until = text("TROUPE_SIM_UNTIL");  // an event
+  const char* out = text("TROUPE_SIM_OUT");      // a folder for reports (sim_report.hpp)
+  bool verbose = text("TROUPE_SIM_VERBOSE") != nullptr;
+  bool shrink = text("TROUPE_SIM_SHRINK") != nullptr;
+  bool quick = text("TROUPE_TEST_QUICK") != nullptr;
 
-inline constexpr uint64_t kFnvStart = 1469598103934665603ull;
-inline uint64_t fnv(uint64_t hash, const void* data, size_t size) {
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 1099511628211ull;
-  return hash;
-}
-
-// The events of one run: a hash of all of them, and as text the first, which lists the drawn
-// options, and the newest.
-class History {
- public:
-  static constexpr size_t kKept = 200;
-  explicit History(bool keep_all = false) : keep_all_(keep_all) {}
-  void note(std::string line) {
-    ++events_;
-    hash_ = fnv(hash_, line.data(), line.size() + 1);
-    if (events_ == 1) first_ = line;
-    lines_.push_back(std::move(line));
-    if (!keep_all_ && lines_.size() > kKept) lines_.pop_front();
-  }
-  uint64_t hash() const { return hash_; }
-  int64_t events() const { return events_; }
-  void print(std::ostream& out) const {
-    int64_t number = events_ - static_cast<int64_t>(lines_.size());
-    if (number > 0) out << "  0  " << first_ << "\n  ...\n";
-    for (const std::string& line : lines_) out << "  " << number++ << "  " << line << '\n';
-  }
-
- private:
-  const bool keep_all_;
-  uint64_t hash_ = kFnvStart;
-  int64_t events_ = 0;
-  std::string first_;
-  std::deque<std::string> lines_;
+  bool is_of(const std::string& scenario) const { return !name || scenario == name; }
 };
 
 inline std::vector<std::string>& scenario_names() {
@@ -83,28 +53,38 @@ inline std::vector<std::string>& scenario_names() {
 class Scenario {
  public:
   using Body = std::function<void(uint64_t seed, History&)>;
+  // The least that breaks this invariant, as text for a person.
+  using Shrink = std::function<std::string(uint64_t seed, const std::string& invariant)>;
   // Seeds 1 to `seeds`, and the selected seeds `also`.
-  Scenario(std::string name, uint64_t seeds, Body body, std::vector<uint64_t> also = {})
-      : name_(std::move(name)), seeds_(seeds), body_(std::move(body)), also_(std::move(also)) {
+  Scenario(std::string name, uint64_t seeds, Body body, std::vector<uint64_t> also = {},
+           Shrink shrink = nullptr)
+      : name_(std::move(name)),
+        seeds_(seeds),
+        body_(std::move(body)),
+        also_(std::move(also)),
+        shrink_(std::move(shrink)) {
     scenario_names().push_back(name_);
   }
 
-  // Runs all seeds, or the one in the environment. Stops at the first seed that fails.
+  // Runs all seeds, or those that the environment asks for. Stops at the first seed of its own that
+  // fails, and after kFailuresMax of others.
   void run() const {
-    const char* wanted = std::getenv("TROUPE_SIM_NAME");
-    if (wanted && name_ != wanted)
+    const SimRequest request;
+    if (!request.is_of(name_))
       for (const std::string& name : scenario_names())
-        if (name == wanted) return;  // the environment names another scenario
-    const char* seed = wanted ? std::getenv("TROUPE_SIM_SEED") : nullptr;
-    if (seed) {
-      run_seed(std::strtoull(seed, nullptr, 10), true);
-      return;
+        if (name == request.name) return;  // the environment names another scenario
+    const bool mine = request.name && request.is_of(name_);
+    if (mine && request.seed) {
+      run_seed(SimRequest::number(request.seed), true, true);
+    } else if (mine && (request.seeds || request.hours)) {
+      run_many(request);
+    } else {
+      const uint64_t seeds = request.quick ? (seeds_ + 4) / 5 : seeds_;
+      for (uint64_t s = 1; s <= seeds; ++s)
+        if (!run_seed(s, false, true)) return;
+      for (uint64_t s : also_)
+        if (!run_seed(s, false, true)) return;
     }
-    const uint64_t seeds = std::getenv("TROUPE_TEST_QUICK") ? (seeds_ + 4) / 5 : seeds_;
-    for (uint64_t s = 1; s <= seeds; ++s)
-      if (!run_seed(s, false)) return;
-    for (uint64_t s : also_)
-      if (!run_seed(s, false)) return;
   }
 
   // The invariant that a run of this seed breaks, or "".
@@ -120,39 +100,104 @@ class Scenario {
   }
 
  private:
-  bool run_seed(uint64_t seed, bool print) const {
-    const bool all = print && std::getenv("TROUPE_SIM_VERBOSE");
-    History history(all), again;
+  static constexpr int kFailuresMax = 10;
+  static constexpr uint64_t kTwiceEvery = 8;  // seeds of a long run
+
+  void run_many(const SimRequest& request) const {
+    using Clock = std::chrono::steady_clock;
+    uint64_t first = 1, last = UINT64_MAX;
+    const auto until = request.hours
+                           ? Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                std::chrono::duration<double, std::ratio<3600>>(
+                                                    std::strtod(request.hours, nullptr)))
+                           : Clock::time_point::max();
+    if (request.seeds) {
+      first = SimRequest::number(request.seeds);
+      if (const char* to = std::strchr(request.seeds, '-')) last = SimRequest::number(to + 1);
+    } else {
+      first = static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()) /
+              1'000'000 % 1'000'000'000'000;
+    }
+    std::cout << name_ << ": seeds from " << first << " on" << std::endl;
+    std::string failed;
+    int failures = 0;
+    uint64_t seed = first;
+    for (; seed <= last && Clock::now() < until && failures < kFailuresMax; ++seed)
+      if (!run_seed(seed, false, !request.hours || seed % kTwiceEvery == 0)) {
+        ++failures;
+        failed += detail::concat(" ", seed);
+      }
+    std::cout << name_ << ": " << seed - first << " seeds, " << failures << " failed:" << failed
+              << std::endl;
+  }
+
+  // Returns whether no invariant is broken. `twice`: checks I23.
+  bool run_seed(uint64_t seed, bool asked_for, bool twice) const {
+    const SimRequest request;
+    const bool all = asked_for && (request.verbose || request.out);
+    History history(all), again(all);
+    if (asked_for && request.until) history.stop_at(std::strtoll(request.until, nullptr, 10));
     History* current = &history;
     try {
       body_(seed, history);
       current = &again;
-      body_(seed, again);
+      if (twice) body_(seed, again);
       current = &history;
-      if (history.hash() != again.hash()) throw Violation{"I23", "two runs of this seed differ"};
+      if (twice && history.hash() != again.hash())
+        throw Violation{"I23", "two runs of this seed differ"};
     } catch (const Violation& v) {
-      return failed(seed, *current, v.invariant + ": " + v.text);
+      if (v.invariant == History::kStopped) return stopped(seed, history, v.text);
+      return failed(seed, *current, v.invariant, v.text);
     } catch (const std::exception& e) {
-      return failed(seed, *current, e.what());
+      return failed(seed, *current, "", e.what());
     }
-    if (print) {
-      if (all) history.print(std::cout);
+    if (asked_for) {
+      if (request.verbose) history.print(std::cout);
       std::cout << name_ << " seed " << seed << ": " << history.events() << " events, history hash "
                 << history.hash() << ", no invariant broken\n";
+      report(seed, history, "no invariant broken");
     }
     CHECK(history.events() > 0);
     return true;
   }
-  bool failed(uint64_t seed, const History& history, const std::string& text) const {
+  bool stopped(uint64_t seed, const History& history, const std::string& state) const {
+    history.print(std::cout);
+    std::cout << name_ << " seed " << seed << " stopped at event " << history.events() << ":"
+              << state << '\n';
+    report(seed, history, "stopped:" + state);
+    return true;
+  }
+  bool failed(uint64_t seed, const History& history, const std::string& invariant,
+              const std::string& why) const {
+    const std::string text = invariant.empty() ? why : invariant + ": " + why;
+    const SimRequest request;
     history.print(std::cout);
     FAIL_CHECK(text << "\n  replay: ./dev sim " << name_ << " " << seed);
+    if (request.out && request.is_of(name_)) {
+      History all(true);
+      try {
+        body_(seed, all);
+      } catch (const Violation&) {
+      } catch (const std::exception&) {  // the same again, which has been told
+      }
+      report(seed, all, text);
+    }
+    if (request.shrink && shrink_) std::cout << shrink_(seed, invariant) << std::endl;
     return false;
+  }
+  void report(uint64_t seed, const History& history, const std::string& outcome) const {
+    const SimRequest request;
+    if (!request.out) return;
+    const std::string folder = detail::concat(request.out, "/", name_, "-", seed);
+    write_report(folder, detail::concat(name_, " seed ", seed), outcome, history);
+    std::cout << "report: " << folder << "/index.html\n";
   }
 
   const std::string name_;
   const uint64_t seeds_;
   const Body body_;
   const std::vector<uint64_t> also_;
+  const Shrink shrink_;
 };
 
 }  // namespace troupe::sim
