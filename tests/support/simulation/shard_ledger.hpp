@@ -1,21 +1,26 @@
 // ShardLedger: the fate of every gradient of a training, kept apart from the shards that it checks.
-// It is told of each update (Shard::set_applied_log) and inspects all shards after every event of a
-// simulation. It checks these invariants:
+// It is told of each update (Shard::set_applied_log) and of each answer that a client takes, and
+// inspects all shards after every event of a simulation. It counts the acknowledged gradients that
+// a restore gave up. It checks these invariants:
 //   I1   each (replica, step, slice) is applied 0 or 1 times in the present line of epochs,
 //        and 1 time if it was acknowledged or lies before a restored checkpoint
 //   I3   versions go up by one per update, and back only under a new epoch
-//   I5   synchronous rule: the values of every version have the bits of a run without faults
+//   I5   synchronous rule: the values of every version have the bits of a run without faults;
+//        every rule: a restore gives a version the bits that it had, with the optimizer's
+//        accumulators, and a client gets the bits of the version that it is told
 //   I6   synchronous rule: an update has one gradient per replica, in replica order,
 //        all of the same step, which follows the step of the update before
 //   I21  every push and pull is accounted for; at the end none waits
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/support/simulation/simulation.hpp"
+#include "training/parameters/parameter_client.hpp"
 #include "training/shards/shard.hpp"
 
 namespace troupe::sim {
@@ -46,11 +51,41 @@ class ShardLedger {
   }
   void acknowledged(uint32_t slice, int32_t replica, int64_t step) {
     book_of(slice).acknowledged[cell(replica, step)] = 1;
+    ++acknowledgements_;
   }
-  // The step has ended, so all its gradients were acknowledged.
-  void step_done(int32_t replica, int64_t step) {
-    for (auto& [slice, book] : books_) book.acknowledged[cell(replica, step)] = 1;
+  // A client has this answer. Does not throw.
+  void taken(const TakenAnswer& answer) {
+    if (!closed_) try {
+        take(answer);
+      } catch (const Violation& v) {
+        report(v);
+      }
   }
+  // Another update has been made, and not yet been answered.
+  void remember(uint32_t slice, const Shard& shard) {
+    if (closed_) return;
+    const SliceValues& now = shard.find(slice)->values();
+    states_[{slice, now.version}] = state_of(now);
+  }
+  // The step has ended well, so all its gradients were acknowledged.
+  void step_done(int32_t replica, int64_t step) const {
+    for (const auto& [slice, book] : books_)
+      if (!book.ever.count(cell(replica, step)))
+        throw Violation{"I1", detail::concat("step ", step, " of replica ", replica,
+                                             " has ended, and its gradient of slice ", slice,
+                                             " was not acknowledged")};
+  }
+  // The program has died. Its successor has other shards, and begins with a checkpoint or anew.
+  void program_died() {
+    for (auto& [slice, book] : books_) {
+      book.before_applied = book.applied;
+      book.before_acknowledged = book.acknowledged;
+      book.epoch = 0;
+      book.version = -1;
+    }
+  }
+  int64_t acknowledgements() const { return acknowledgements_; }
+  int64_t lost() const { return lost_; }  // acknowledged gradients that a restore gave up
 
   // Call after every event, for each existing shard.
   void look(const Shard& shard) {
@@ -98,12 +133,48 @@ class ShardLedger {
   const HashChain& chain() const { return chain_; }
 
  private:
-  struct Book {                              // the record of one slice
-    std::vector<int> applied, acknowledged;  // by step and replica
-    int64_t applied_now = 0;                 // updates during this event
-    uint64_t epoch = 0;                      // as last seen while the shard was serving
+  struct Book {                                            // the record of one slice
+    std::vector<int> applied, acknowledged;                // by step and replica
+    std::vector<int> before_applied, before_acknowledged;  // when the program died
+    std::set<size_t> ever;    // the cells that were acknowledged in any epoch
+    int64_t applied_now = 0;  // updates during this event
+    uint64_t epoch = 0;       // as last seen while the shard was serving
     int64_t version = -1;
   };
+
+  struct State {
+    uint64_t values = 0, all = 0;  // hashes; all: with accumulators
+    friend bool operator==(const State&, const State&) = default;
+  };
+  static uint64_t hash_of(const Tensor& values, uint64_t hash = kFnvStart) {
+    return fnv(hash, values.raw(), static_cast<size_t>(values.byte_size()));
+  }
+  static State state_of(const SliceValues& now) {
+    State out{hash_of(now.values)};
+    out.all = out.values;
+    for (const auto& [name, values] : now.optimizer_accumulators)
+      out.all = hash_of(values, out.all);
+    return out;
+  }
+
+  void take(const TakenAnswer& a) {
+    Book& book = book_of(a.slice);
+    if (a.version >= 0) {
+      if (a.epoch != book.epoch) return;
+      const auto known = states_.find({a.slice, a.version});
+      if (known == states_.end() || known->second.values != hash_of(a.values))
+        throw Violation{"I5", detail::concat("a client has other values of slice ", a.slice,
+                                             " than version ", a.version, " has")};
+      return;
+    }
+    const size_t i = cell(static_cast<int32_t>(a.at.replica), a.at.step);
+    ++acknowledgements_;
+    book.ever.insert(i);
+    if (a.epoch >= book.epoch)
+      book.acknowledged[i] = 1;
+    else if (book.applied[i] == 0)
+      ++lost_;  // it was given up while the answer was under way
+  }
 
   void count(const Shard::Applied& a) {
     Book& book = book_of(a.slice);
@@ -153,7 +224,10 @@ class ShardLedger {
     if (shard.epoch() == book.epoch && version != book.version + book.applied_now)
       throw Violation{"I3", detail::concat("slice ", slice.id, " went from version ", book.version,
                                            " to ", version, " by ", book.applied_now, " updates")};
-    if (shard.epoch() > book.epoch) begin_epoch(slice.id, book, shard);
+    if (shard.epoch() > book.epoch) {
+      begin_epoch(slice.id, book, shard);
+      check_restored(slice.id, shard);
+    }
     const bool changed = shard.epoch() != book.epoch || version != book.version;
     book.epoch = shard.epoch();
     book.version = version;
@@ -173,9 +247,31 @@ class ShardLedger {
     for (const ReplicaProgress& p : shard.replicas())
       for (int64_t step = 0; step < steps_; ++step) {
         const size_t i = cell(p.replica, step);
-        if (step >= p.next_step) book.applied[i] = book.acknowledged[i] = 0;
-        if (step < p.next_step && book.applied[i] != 1) throw Violation{"I1", describe(slice, i)};
+        if (p.has(step)) {
+          if (book.applied[i] == 0) take_over(book, i);
+          if (book.applied[i] != 1) throw Violation{"I1", describe(slice, i)};
+        } else {
+          lost_ += book.acknowledged[i];
+          book.applied[i] = book.acknowledged[i] = 0;
+        }
       }
+  }
+  // A program that resumes has new shards, which are empty before they have its checkpoint.
+  void take_over(Book& book, size_t i) {
+    if (i >= book.before_applied.size()) return;
+    book.applied[i] = book.before_applied[i];
+    book.acknowledged[i] = book.before_acknowledged[i];
+    lost_ -= book.acknowledged[i];
+  }
+  // Values that were there before have the same bits. Later versions will be made anew.
+  void check_restored(uint32_t slice, const Shard& shard) {
+    const SliceValues& now = shard.find(slice)->values();
+    const State state = state_of(now);
+    const auto known = states_.try_emplace({slice, now.version}, state).first;
+    if (known->second != state)
+      throw Violation{"I5", detail::concat("slice ", slice, " was restored at version ",
+                                           now.version, " with other bits than it had")};
+    states_.erase(std::next(known), states_.upper_bound({slice, INT64_MAX}));
   }
 
   const Aggregation rule_;
@@ -184,6 +280,8 @@ class ShardLedger {
   const HashChain* const golden_;
   std::map<uint32_t, Book> books_;  // by slice
   HashChain chain_;
+  std::map<std::pair<uint32_t, int64_t>, State> states_;  // by slice and version
+  int64_t acknowledgements_ = 0, lost_ = 0;
   Violation found_;
   bool closed_ = false;
 };

@@ -3,11 +3,12 @@
 // the seed: a job of any actor of any process, what is next on the network, or what the program of
 // a client (sim_trainer.hpp) has to do.
 //
-// Faults: requests to shards and their answers are dropped, doubled and overtaken; processes are
-// killed within a step, or before the first one, and started again; two workers, or a ps and
-// somebody else, lose their link within a step, and get it back; a client freezes for a while. The
-// invariants are checked after every event (shard_ledger.hpp), that a training begins soon after
-// all processes are there (I16), and at the end that no request is open (I21).
+// Its faults (fault.hpp) are given to it and happen at events of its history. Requests to shards
+// and their answers are dropped, doubled and overtaken; processes are killed and started again, the
+// program among them, or freeze; links end or are silent, both ways or one; the folder of
+// checkpoints cannot be read. Each fault ends by itself. The invariants are checked after every
+// event (shard_ledger.hpp), that a training begins soon after all processes are there and gets on
+// soon after the last fault has ended (I16), and at the end that no request is open (I21).
 #pragma once
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "tests/support/data_messages.hpp"
 #include "tests/support/simulation/shard_ledger.hpp"
 #include "tests/support/simulation/sim_disk.hpp"
+#include "tests/support/simulation/sim_injuries.hpp"
 #include "tests/support/simulation/sim_process.hpp"
 #include "tests/support/simulation/sim_trainer.hpp"
 #include "training/group/services.hpp"
@@ -32,32 +34,33 @@ class SimCluster {
  public:
   static constexpr int32_t kPs = SimClusterOptions::kPs, kWorkers = SimClusterOptions::kWorkers;
 
-  SimCluster(const SimClusterOptions& options, uint64_t seed, const HashChain* golden,
-             History& history)
+  // `golden`: the chain of values of a run without faults, which this run must equal; may be null.
+  SimCluster(const SimClusterOptions& options, uint64_t seed, Faults faults,
+             const HashChain* golden, History& history)
       : o_(options),
         net_(seed),
         draw_(seed),
         history_(history),
-        ledger_(options.rule, kWorkers, options.steps, golden) {
-    history_.note(describe(o_));
+        ledger_(options.rule, kWorkers, options.steps, golden),
+        injuries_(faults) {
+    history_.note(detail::concat(describe(o_), " faults: ", to_text(faults)));
+    history_.set_clock([this] { return net_.now().time_since_epoch().count() / 1000; });
+    injuries_.lasts_until(net_.now());
     net_.filter = [this](const SimFrame& frame) { return verdict(frame); };
+    disk_.folders = [this] {
+      return injuries_.folder(active_ ? active_->index : Fault::kAny, net_.now());
+    };
     for (int i = 0; i < kPs + kWorkers + o_.clients; ++i) {
       Peer& peer = *peers_.emplace_back(std::make_unique<Peer>());
       peer.index = i;
       peer.task = i < kPs              ? detail::concat("/job:ps/task:", i)
                   : i < kPs + kWorkers ? detail::concat("/job:worker/task:", i - kPs)
                                        : detail::concat("/job:client/task:", i - kPs - kWorkers);
+      for (const Fault& fault : faults)
+        if (fault.kind == FaultKind::late && fault.who == i) peer.back_at = in_ms(fault.lasts);
     }
-    for (size_t i = 0; i < peers_.size(); ++i) make(*peers_[i]);
-    draw_faults(&SimCluster::kill, o_.worker_kills, kPs, kWorkers);
-    draw_faults(&SimCluster::kill, o_.ps_kills, 0, kPs);
-    draw_faults(&SimCluster::cut, o_.worker_cuts, kPs, kWorkers);
-    draw_faults(&SimCluster::lose_ps_link, o_.ps_links, 0, kPs);
-    if (o_.start_cut) {
-      net_.cut(*peers_[draw_.below(kPs)]->life->host,
-               *peers_[kPs + draw_.below(kWorkers)]->life->host);
-      heal_at_ = net_.now() + std::chrono::seconds(5);
-    }
+    for (const auto& peer : peers_)
+      if (peer->back_at == TimePoint::max()) make(*peer);
   }
   ~SimCluster() {
     ledger_.close();
@@ -65,6 +68,7 @@ class SimCluster {
       if (peer->life && peer->life->trainer) peer->life->trainer->stop();
     for (const auto& peer : peers_)
       if (peer->life) end(*peer->life);
+    history_.set_clock({});
     for (const auto& life : dead_) {
       if (life->trainer) life->trainer->stop();
       end(*life);
@@ -76,22 +80,31 @@ class SimCluster {
     while (!all(&SimTrainer::ended)) {
       if (++events_ > kEventsMax || net_.now() > TimePoint{} + std::chrono::hours(2))
         throw Violation{"I21", "no end; " + pending()};
+      if (history_.is_over()) throw Violation{"until", pending()};
       step();
       check();
-      check_begun();
+      check_progress();
     }
+    calm_.ended = history_.events();
     check_end();
   }
+  const CalmRun& calm() const { return calm_; }  // of a run without faults
   const HashChain& chain() const { return ledger_.chain(); }
   const std::string& weights() const { return peers_.back()->life->trainer->weights(); }
-  const std::map<int64_t, std::string>& looked() const {
-    return peers_.back()->life->trainer->looked();
+  // Also those of programs that have died.
+  std::map<int64_t, std::string> looked() const {
+    std::map<int64_t, std::string> out = peers_.back()->life->trainer->looked();
+    for (const auto& life : dead_)
+      if (life->trainer) out.insert(life->trainer->looked().begin(), life->trainer->looked().end());
+    return out;
   }
 
  private:
   static constexpr int64_t kEventsMax = 400'000;
   // From the last start of a process to the first step: no deadline of a request is waited for.
   static constexpr std::chrono::seconds kStartMax{5};
+  // From the end of the last fault to a step that ends well, or to the first step.
+  static constexpr std::chrono::seconds kProgressMax{60};
 
   // A process. One that is killed stays as it is until the end of the cluster, as its destructors
   // would run what it had still to do.
@@ -114,18 +127,12 @@ class SimCluster {
     int index = 0;
     std::string task;
     uint64_t incarnation = 0;
+    bool died = false;           // once at least
     std::unique_ptr<Life> life;  // null: killed, and not yet back
     TimePoint back_at = TimePoint::max();
     TimePoint thaws_at = TimePoint::max();
     bool runs() const { return life && !life->host->frozen; }
     SimTrainer* program() const { return runs() ? life->trainer.get() : nullptr; }
-  };
-  struct Fault {
-    void (SimCluster::*happen)(Peer&);  // kill, cut or lose_ps_link
-    int64_t step;                       // when a replica begins it,
-    int64_t events;                     // and so many events have passed,
-    int peer;                           // to this one
-    bool armed = false;
   };
   // Keeps a shard among those that are looked at, for as long as the shard keeps this: one may end
   // in a process that lives.
@@ -144,7 +151,7 @@ class SimCluster {
   // True if that holds for the program of every client.
   bool all(bool (SimTrainer::*is)() const) const {
     return std::all_of(peers_.begin() + kPs + kWorkers, peers_.end(), [is](const auto& peer) {
-      return peer->life && (*peer->life->trainer.*is)();
+      return peer->life && peer->life->trainer && (*peer->life->trainer.*is)();
     });
   }
 
@@ -161,15 +168,24 @@ class SimCluster {
     for (int i = 0; i < kPs + kWorkers; ++i)
       if (i != peer.index) cluster.seeds.push_back(address(i));
     ProcessSeams seams = seams_of(*life.host);
-    const auto on_shard = [this, &life](const std::string&, Shard& shard) {
-      shard.set_applied_log(
-          [this, &life, seen = std::make_shared<Seen>(life, shard)](const Shard::Applied& a) {
-            if (life.killed) ledger_.report({"kill", "a killed process has made an update"});
-            ledger_.applied(a);
-            if (o_.doubled_apply && a.version == 2) ledger_.applied(a);
-          });
+    const auto on_shard = [this, &life](const std::string& container, Shard& shard) {
+      if (!is_present(container)) return;
+      const auto seen = std::make_shared<Seen>(life, shard);
+      shard.set_applied_log([this, &life, &shard, container, seen](const Shard::Applied& a) {
+        if (life.killed) ledger_.report({"kill", "a killed process has made an update"});
+        if (!is_present(container)) return;
+        ledger_.applied(a);
+        ledger_.remember(a.slice, shard);
+        if (o_.doubled_apply && a.version == 2) ledger_.applied(a);
+      });
     };
-    life.services = std::make_unique<TrainingServices>(ShardSeams{&disk_, on_shard});
+    const auto on_client = [this, &life](uint64_t session, ParameterClient& client) {
+      client.set_answer_log([this, &life, session](const TakenAnswer& answer) {
+        if (life.killed) ledger_.report({"kill", "a killed process has taken an answer"});
+        if (is_present(own_container(session))) ledger_.taken(planted(answer));
+      });
+    };
+    life.services = std::make_unique<TrainingServices>(ShardSeams{&disk_, on_shard, on_client});
     options.services = life.services.get();
     life.process =
         std::make_unique<Process>(peer.task, peer.incarnation, options, cluster, std::move(seams));
@@ -181,6 +197,20 @@ class SimCluster {
     if (life.trainer) life.trainer->begin_group();
   }
 
+  // False for the shards of a program that has died.
+  bool is_present(const std::string& container) const {
+    if (o_.clients > 1) return true;
+    if (!peers_.back()->life) return false;
+    const auto life = static_cast<int>(peers_.back()->incarnation) - 1;
+    return container == own_container(SimTrainer::session_of(0, life));
+  }
+  TakenAnswer planted(TakenAnswer answer) const {
+    if (o_.early_acknowledgement && answer.version < 0 && answer.at.step + 1 < o_.steps)
+      ++answer.at.step;
+    if (o_.values_of_before && answer.version > 0) --answer.version;
+    return answer;
+  }
+
   // The first of two clients has one replica.
   std::unique_ptr<SimTrainer> make_trainer(const Peer& peer) {
     const int number = peer.index - kPs - kWorkers;
@@ -189,18 +219,18 @@ class SimCluster {
     SimTrainerWorld world{
         .options = o_, .net = net_, .disk = disk_, .history = history_, .ledger = ledger_};
     world.begins = [this](int64_t step) {
-      for (Fault& fault : faults_) fault.armed = fault.armed || fault.step == step;
-      // A program whose last step is done does not come back when its owner restores what it did.
-      if (o_.clients > 1 && step + 1 == o_.steps)
-        std::erase_if(faults_, [](const Fault& fault) {
-          return fault.happen == &SimCluster::kill && fault.peer < kPs;
-        });
+      if (calm_.begun == 0) calm_.begun = history_.events();
+      gets_on_at_ = net_.now();
+      last_step_ = last_step_ || step + 1 == o_.steps;
     };
-    world.restores = [this] { lose_folder(); };
+    world.restores = [this] { injuries_.restores(net_.now()); };
+    world.gets_on = [this] { gets_on_at_ = net_.now(); };
+    world.ps_died = [this] { return any_died(0, kPs); };
     world.came_back = [this](int32_t replica) {
-      return peers_[static_cast<size_t>(kPs + replica)]->incarnation > 1;
+      return peers_[static_cast<size_t>(kPs + replica)]->died;
     };
-    return std::make_unique<SimTrainer>(std::move(world), *peer.life->process, number, replicas);
+    return std::make_unique<SimTrainer>(std::move(world), *peer.life->process, number,
+                                        static_cast<int>(peer.incarnation) - 1, replicas);
   }
 
   static void end(Life& life) {
@@ -212,72 +242,99 @@ class SimCluster {
     life.process.reset();
   }
 
-  void draw_faults(void (SimCluster::*happen)(Peer&), int count, int first, int among) {
-    for (int i = 0; i < count; ++i)
-      faults_.push_back({happen, draw_.between(0, o_.steps - 1), draw_.between(0, 400),
-                         first + static_cast<int>(draw_.below(static_cast<uint64_t>(among)))});
-  }
+  // Faults
 
-  void kill(Peer& peer) {
-    if (!peer.life) return;
-    history_.note(detail::concat("kill ", peer.task));
+  TimePoint in_ms(int64_t ms) const { return net_.now() + std::chrono::milliseconds(ms); }
+  void apply(const Fault& fault) {
+    if (fault.is_of_message()) return injuries_.order(fault);
+    Peer* const who = peer_at(fault.who);
+    Peer* const other = peer_at(fault.other);
+    if (fault.kind == FaultKind::late || !may(fault, who, other))
+      return history_.note(detail::concat("no fault ", to_text(fault)));
+    history_.note(detail::concat("fault ", to_text(fault), " ", who ? who->task : "",
+                                 other ? " and " + other->task : ""));
+    injuries_.note(fault);
+    const TimePoint until = in_ms(fault.lasts);
+    injuries_.lasts_until(until);
+    switch (fault.kind) {
+      case FaultKind::kill:
+        return kill(*who, until);
+      case FaultKind::freeze:
+        net_.freeze(*who->life->host);
+        who->thaws_at = who->thaws_at == TimePoint::max() ? until : std::max(who->thaws_at, until);
+        return;
+      case FaultKind::reset:
+        return net_.reset(*who->life->host, *other->life->host);
+      case FaultKind::cut:
+      case FaultKind::cut_from: {
+        const bool one_way = fault.kind == FaultKind::cut_from;
+        net_.cut(who->task, other->task, one_way);
+        return injuries_.cut({until, fault.who, fault.other, one_way});
+      }
+      default:
+        return injuries_.lose_folder(fault);
+    }
+  }
+  Peer* peer_at(int index) {
+    const auto at = static_cast<size_t>(index);
+    return index >= 0 && at < peers_.size() ? peers_[at].get() : nullptr;
+  }
+  // A fault that finds nothing to break, or breaks a promise that nobody has made, does not happen.
+  bool may(const Fault& fault, const Peer* who, const Peer* other) const {
+    switch (fault.kind) {
+      case FaultKind::kill:
+        return who && who->life && may_die(*who);
+      case FaultKind::freeze:
+        return who && who->life;
+      case FaultKind::reset:
+        return who && other && who->life && other->life;
+      case FaultKind::cut:
+      case FaultKind::cut_from:
+        return who && other;
+      // A program that begins anew and finds no checkpoint where some were begins at step 0.
+      case FaultKind::blind:
+        return calm_.begun > 0 && !any_died(kPs + kWorkers, Fault::kAny);
+      default:
+        return true;
+    }
+  }
+  bool any_died(int first, int end) const {
+    const auto last = end < 0 ? peers_.end() : peers_.begin() + end;
+    return std::any_of(peers_.begin() + first, last, [](const auto& peer) { return peer->died; });
+  }
+  bool may_die(const Peer& peer) const {
+    const bool begun = calm_.begun > 0;
+    const auto is = [this](bool (SimTrainer::*what)() const) {
+      return std::any_of(peers_.begin() + kPs + kWorkers, peers_.end(),
+                         [what](const auto& p) { return p->life && (*p->life->trainer.*what)(); });
+    };
+    if (peer.life->trainer)  // a container is not handed on; a program asks for its rate scale anew
+      return (o_.clients == 1 || (begun && !peer.life->trainer->owner())) && o_.pause_every == 0 &&
+             !peer.life->trainer->ended() &&
+             injuries_.folder(peer.index, net_.now()) == SimDisk::Folders::here;
+    if (peer.index >= kPs || !begun) return true;
+    // Weights that are read after the training come back from a checkpoint alone.
+    if (o_.clients == 1)
+      return !is(&SimTrainer::ended) && (o_.checkpoint_every > 0 || !is(&SimTrainer::reading));
+    // A program whose last step is done does not come back when its owner restores what it did.
+    return all(&SimTrainer::training) && !last_step_;
+  }
+  void kill(Peer& peer, TimePoint back_at) {
     net_.kill(*peer.life->host);
     peer.life->killed = true;
     peer.life->shards.clear();
-    dead_.push_back(std::move(peer.life));
-    peer.thaws_at = TimePoint::max();
-    folder_goes_ = o_.folder_away;
-    peer.back_at = net_.now() + std::chrono::milliseconds(draw_.between(20, 800));
-  }
-
-  // From the first restore after a kill on, for a while, nobody can read what is on the disk, or
-  // one of those that read it.
-  void lose_folder() {
-    if (!std::exchange(folder_goes_, false)) return;
-    const auto how = draw_.chance(0.5) ? SimDisk::Folders::empty : SimDisk::Folders::refused;
-    const int who = static_cast<int>(draw_.between(-1, kPs));
-    const Peer* const blind = who < 0      ? nullptr
-                              : who == kPs ? peers_[kPs + kWorkers].get()
-                                           : peers_[static_cast<size_t>(who)].get();
-    const TimePoint until = net_.now() + std::chrono::milliseconds(draw_.between(100, 3000));
-    history_.note(detail::concat("no folder for ", blind ? blind->task : "all"));
-    disk_.folders = [this, how, blind, until] {
-      return net_.now() < until && (!blind || blind == active_) ? how : SimDisk::Folders::here;
-    };
-  }
-
-  // From the worker after it, both ways or one.
-  void cut(Peer& peer) {
-    const Peer& next = *peers_[static_cast<size_t>(kPs + (peer.index - kPs + 1) % kWorkers)];
-    const bool one_way = draw_.chance(0.3), turned = draw_.chance(0.5);
-    history_.note(detail::concat("cut ", peer.task, " and ", next.task));
-    if (!peer.life || !next.life) return;
-    net_.cut(*(turned ? next : peer).life->host, *(turned ? peer : next).life->host, one_way);
-    heal_at_ = net_.now() + std::chrono::milliseconds(draw_.between(500, 5000));
-  }
-
-  // Nobody dies: one link of this ps ends or is silent for a while, to a worker or a client, or
-  // that client does nothing for a while, so that all others take it for lost.
-  void lose_ps_link(Peer& ps) {
-    enum { reset, cut, freeze };
-    const int first = draw_.chance(0.3) ? kPs : kPs + kWorkers,
-              end = static_cast<int>(peers_.size());
-    Peer& other = *peers_[static_cast<size_t>(
-        draw_.between(first, first == kPs ? kPs + kWorkers - 1 : end - 1))];
-    const auto how = draw_.between(reset, first == kPs ? cut : freeze);
-    const auto pause = std::chrono::milliseconds(draw_.between(200, 4000));
-    history_.note(detail::concat("no link between ", ps.task, " and ", other.task, ": ", how));
-    const bool one_way = how == cut && draw_.chance(0.3);
-    if (!ps.life || !other.life) return;
-    SimHost &host = *ps.life->host, &there = *other.life->host;
-    if (how == reset) return net_.reset(host, there);
-    if (how == cut) {
-      net_.cut(host, there, one_way);
-      heal_at_ = net_.now() + pause;
-    } else {
-      net_.freeze(there);
-      other.thaws_at = net_.now() + pause;
+    while (o_.busy_after_kill && peer.life->jobs->try_run_once()) {
     }
+    if (peer.life->trainer && o_.clients == 1) {
+      ledger_.program_died();
+      for (const auto& other : peers_)
+        if (other->life) other->life->shards.clear();
+    }
+    dead_.push_back(std::move(peer.life));
+    if (active_ == &peer) active_ = nullptr;
+    peer.died = true;
+    peer.thaws_at = TimePoint::max();
+    peer.back_at = back_at;
   }
 
   // The fate of a frame of the data plane. Only messages that are sent again may be lost.
@@ -285,21 +342,25 @@ class SimCluster {
     if (frame.channel != Channel::small || !all(&SimTrainer::training)) return Verdict::pass;
     static const uint16_t first = encode(Push{}).kind, last = encode(Pulled{}).kind;
     if (frame.type < first || frame.type > last) return Verdict::pass;
-    const auto fate = [&](const char* what, Verdict verdict) {
-      history_.note(
-          detail::concat(what, " kind=", frame.type, " from=", frame.from, " to=", frame.to));
-      return verdict;
-    };
-    if (draw_.chance(o_.drop)) return fate("drop", Verdict::drop);
-    if (draw_.chance(o_.duplicate)) return fate("double", Verdict::duplicate);
-    if (draw_.chance(o_.overtake)) return fate("overtake", Verdict::hold_one);
-    return Verdict::pass;
+    ++calm_.messages;
+    const Verdict out = injuries_.of_message(peer_of_host(frame.from), peer_of_host(frame.to));
+    static constexpr const char* kNames[] = {"pass", "drop", "twice", "overtake"};
+    if (out != Verdict::pass)
+      history_.note(detail::concat(kNames[static_cast<int>(out)], " kind=", frame.type,
+                                   " from=", frame.from, " to=", frame.to));
+    return out;
+  }
+  int peer_of_host(const std::string& name) const {
+    const std::string task = name.substr(0, name.find('#'));
+    const auto it = std::find_if(peers_.begin(), peers_.end(),
+                                 [&task](const auto& peer) { return peer->task == task; });
+    return it == peers_.end() ? Fault::kAny : (*it)->index;
   }
 
   // Events
 
   TimePoint next_timer() const {
-    TimePoint out = std::min(tick_at_, heal_at_);
+    TimePoint out = std::min(tick_at_, injuries_.next_heal());
     for (const auto& peer : peers_) {
       out = std::min({out, peer->back_at, peer->thaws_at});
       if (!peer->runs()) continue;
@@ -311,12 +372,7 @@ class SimCluster {
   }
 
   void step() {
-    for (Fault& fault : faults_)
-      if (fault.armed && fault.events-- == 0 &&
-          (fault.happen != &SimCluster::kill || all(&SimTrainer::training)))
-        return (this->*fault.happen)(*peers_[static_cast<size_t>(fault.peer)]);
-    if (o_.start_kill >= 0 && all(&SimTrainer::starting) && o_.start_kill-- == 0)
-      return kill(*peers_[draw_.below(kPs + kWorkers)]);
+    if (const Fault* fault = injuries_.due(history_.events())) return apply(*fault);
     std::vector<Peer*> ready, hearing;
     for (const auto& peer : peers_) {
       if (!peer->runs()) continue;
@@ -355,6 +411,12 @@ class SimCluster {
     settle();
   }
 
+  // The program of a peer, which is to do something now; null: there is none, or it is frozen.
+  SimTrainer* of(Peer& peer) {
+    if (peer.program()) active_ = &peer;
+    return peer.program();
+  }
+
   // CAF's brokers carry bytes at once.
   void settle() {
     for (const auto& peer : peers_)
@@ -368,7 +430,7 @@ class SimCluster {
       if (net_.now() >= peer->back_at) {
         history_.note("start " + peer->task);
         make(*peer);
-        last_start_ = net_.now();
+        injuries_.lasts_until(net_.now());
       }
       if (net_.now() >= peer->thaws_at) {
         history_.note("thaw " + peer->task);
@@ -379,18 +441,18 @@ class SimCluster {
       auto& clock = peer->life->jobs->clock();
       if (net_.now() > clock.current_time) clock.advance_time(net_.now() - clock.current_time);
     }
-    if (net_.now() >= heal_at_) {
-      heal_at_ = TimePoint::max();
-      history_.note("heal");
-      net_.heal();
+    for (const auto& cut : injuries_.healed(net_.now())) {
+      const std::string &from = peer_at(cut.from)->task, &to = peer_at(cut.to)->task;
+      history_.note("heal " + from + " and " + to);
+      net_.heal(from, to, cut.one_way);
     }
     if (net_.now() >= tick_at_) {
       tick_at_ = net_.now() + std::chrono::milliseconds(50);
       for (const auto& peer : peers_)
-        if (SimTrainer* program = peer->program()) program->tick();
+        if (SimTrainer* program = of(*peer)) program->tick();
     }
     for (const auto& peer : peers_)
-      if (SimTrainer* program = peer->program()) program->pass_time();
+      if (SimTrainer* program = of(*peer)) program->pass_time();
     settle();
   }
 
@@ -401,18 +463,24 @@ class SimCluster {
       if (peer->life)
         for (const Shard* shard : peer->life->shards) ledger_.look(*shard);
     ledger_.check();
+    if (ledger_.lost() > 0 && !any_died(0, kPs) && !any_died(kPs + kWorkers, Fault::kAny))
+      throw Violation{"I2", detail::concat(ledger_.lost(), " acknowledged gradients are lost, and ",
+                                           "no ps has died")};
   }
 
-  void check_begun() {
-    const bool whole = std::all_of(peers_.begin(), peers_.end(),
-                                   [](const auto& peer) { return peer->life != nullptr; });
-    if (whole && all(&SimTrainer::starting) && net_.now() - last_start_ > kStartMax)
+  void check_progress() {
+    if (calm_.prepared == 0 && all(&SimTrainer::starting)) calm_.prepared = history_.events();
+    const TimePoint well_at = injuries_.well_at();
+    const bool starts = all(&SimTrainer::starting);
+    if (starts && injuries_.only_kills() && net_.now() - well_at > kStartMax)
       throw Violation{"I16", "all processes are there, and no training begins; " + pending()};
+    if (net_.now() - std::max(well_at, gets_on_at_) > kProgressMax)
+      throw Violation{"I16", "no fault is left, and the training does not get on; " + pending()};
   }
 
   void check_end() {
     // Messages still under way may arrive: doubled messages, answers to those that were given up.
-    o_.drop = o_.duplicate = o_.overtake = 0;
+    injuries_.end();
     for (const TimePoint until = net_.now() + std::chrono::seconds(20); net_.now() < until;) {
       step();
       check();
@@ -422,6 +490,7 @@ class SimCluster {
       if (!peer->life) continue;
       shards += peer->life->shards.size();
       for (const Shard* shard : peer->life->shards) ledger_.check_end(*shard);
+      if (any_died(kPs + kWorkers, Fault::kAny)) continue;  // requests for a dead program stay
       const std::string open = peer->life->process->services().waiting_for();
       if (!open.empty()) throw Violation{"I21", peer->task + ": " + open};
     }
@@ -434,7 +503,8 @@ class SimCluster {
         throw Violation{"I5", "the programs have read other weights"};
     }
     ledger_.check_end();
-    history_.note(detail::concat("end trace=", net_.trace()));
+    history_.note(detail::concat("end acknowledged=", ledger_.acknowledgements(),
+                                 " lost=", ledger_.lost(), " trace=", net_.trace()));
   }
 
   std::string pending() {
@@ -461,14 +531,14 @@ class SimCluster {
   ShardLedger ledger_;
   SimDisk disk_;                              // all processes see it
   Peer* active_ = nullptr;                    // the peer whose job or event is under way
-  bool folder_goes_ = false;                  // at the next restore
   std::vector<std::unique_ptr<Life>> dead_;   // killed
   std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, clients
-  std::vector<Fault> faults_;                 // kills first, then cuts, then links of ps
+  SimInjuries injuries_;
+  CalmRun calm_;
+  bool last_step_ = false;  // a replica has begun it
   int64_t events_ = 0;
   TimePoint tick_at_ = net_.now();
-  TimePoint last_start_ = net_.now();  // of a process
-  TimePoint heal_at_ = TimePoint::max();
+  TimePoint gets_on_at_ = net_.now();  // the training
 };
 
 }  // namespace troupe::sim

@@ -1,4 +1,4 @@
-// The options drawn for a SimCluster: its training, its faults, and mistakes on purpose.
+// The options drawn for a SimCluster: its training, and mistakes on purpose.
 #pragma once
 
 #include <iterator>
@@ -11,6 +11,7 @@ namespace troupe::sim {
 
 struct SimClusterOptions {
   static constexpr int32_t kPs = 2, kWorkers = 3;  // one replica per worker
+  static constexpr int32_t kPeersMax = kPs + kWorkers + 2;
 
   int clients = 1;  // 2: they share the parameters, and have the replicas of one or two workers
   Aggregation rule = Aggregation::sync;
@@ -19,18 +20,15 @@ struct SimClusterOptions {
   int64_t pause_every = 0;       // 0: the training never stands still to be looked at
   int64_t hidden = 6;            // width; wide parameters are cut over both ps
   std::string optimizer = "sgd";
-  double drop = 0, duplicate = 0, overtake = 0;
-  int worker_kills = 0, ps_kills = 0;  // within a step
-  int64_t start_kill = -1;   // any process is killed so many events after the program began to
-                             // prepare, if it has not begun to train by then; -1: none
-  bool start_cut = false;    // a worker and a ps have no link to each other for the first 5 s
-  bool folder_away = false;  // nobody, or one process, can read checkpoints as a restore begins
-  bool edges = false;        // a part of each tower is on the worker after its own
-  int worker_cuts = 0;  // within a step two workers have no link to each other for some seconds
-  int ps_links = 0;  // links to a ps that are reset or cut within a step, or a client that freezes
+  bool edges = false;   // a part of each tower is on the worker after its own
+  int64_t pace_ms = 0;  // at most so long after it may, a step begins: faults fall into a training
+  bool late_program = false;  // the second client begins while the first one trains
   // Mistakes on purpose, to see that the checks find them.
   bool other_data_after_kill = false;  // a replica whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice
+  bool early_acknowledgement = false;  // a client takes each for that of the step after it
+  bool values_of_before = false;       // a client takes each version for the one before it
+  bool busy_after_kill = false;        // a killed process still does all that it has queued
 };
 
 inline SimClusterOptions draw_cluster_options(Draw& draw) {
@@ -43,28 +41,21 @@ inline SimClusterOptions draw_cluster_options(Draw& draw) {
   return o;
 }
 
-// The run that it must equal.
-inline SimClusterOptions without_faults(SimClusterOptions o) {
+// The run that it must equal, without faults.
+inline SimClusterOptions calm(SimClusterOptions o) {
   o.clients = 1;
-  o.drop = o.duplicate = o.overtake = 0;
-  o.worker_kills = o.ps_kills = 0;
-  o.start_kill = -1;
-  o.start_cut = false;
-  o.folder_away = false;
-  o.worker_cuts = o.ps_links = 0;
-  o.other_data_after_kill = o.doubled_apply = false;
+  o.late_program = false;
+  o.other_data_after_kill = o.doubled_apply = o.busy_after_kill = false;
+  o.early_acknowledgement = o.values_of_before = false;
   return o;
 }
 
 inline std::string describe(const SimClusterOptions& o) {
-  return detail::concat(
-      "options clients=", o.clients, " rule=", to_string(o.rule), " steps=", o.steps,
-      " checkpoint_every=", o.checkpoint_every, " pause_every=", o.pause_every,
-      " hidden=", o.hidden, " optimizer=", o.optimizer, " drop=", o.drop,
-      " duplicate=", o.duplicate, " overtake=", o.overtake, " worker_kills=", o.worker_kills,
-      " ps_kills=", o.ps_kills, " start_kill=", o.start_kill, " start_cut=", o.start_cut,
-      " folder_away=", o.folder_away, " edges=", o.edges, " worker_cuts=", o.worker_cuts,
-      " ps_links=", o.ps_links);
+  return detail::concat("options clients=", o.clients, " rule=", to_string(o.rule),
+                        " steps=", o.steps, " checkpoint_every=", o.checkpoint_every,
+                        " pause_every=", o.pause_every, " hidden=", o.hidden,
+                        " optimizer=", o.optimizer, " edges=", o.edges, " pace_ms=", o.pace_ms,
+                        " late_program=", o.late_program);
 }
 
 }  // namespace troupe::sim

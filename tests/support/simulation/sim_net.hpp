@@ -27,8 +27,13 @@ class SimNet;
 class SimHost final : public Transport, public Clock {
  public:
   SimHost(SimNet& net, std::string name, uint64_t seed)
-      : net_(net), name_(std::move(name)), rng_(seed) {}
+      : net_(net),
+        name_(std::move(name)),
+        task_(name_.begin(), std::find(name_.begin(), name_.end(), '#')),
+        rng_(seed) {}
   const std::string& name() const { return name_; }
+  // The part of the name before '#', which the lives of one process have in common.
+  const std::string& task() const { return task_; }
   SeededRng& rng() { return rng_; }
   std::string ip = "127.0.0.1";       // address of this host's end of its streams
   bool alive = true, frozen = false;  // by SimNet
@@ -44,7 +49,7 @@ class SimHost final : public Transport, public Clock {
 
  private:
   SimNet& net_;
-  const std::string name_;
+  const std::string name_, task_;
   SeededRng rng_;
 };
 
@@ -101,12 +106,24 @@ class SimNet {
   // Keeps the streams of the host but runs none of its events.
   void freeze(SimHost& host) { host.frozen = true; }
   void thaw(SimHost& host) { host.frozen = false; }
-  // No bytes pass between the two hosts until heal(). `one_way`: only those from a to b are
-  // stopped.
-  void cut(SimHost& a, SimHost& b, bool one_way = false) {
-    cuts_.insert({&a, &b});
-    if (!one_way) cuts_.insert({&b, &a});
+  // No bytes pass between hosts of these tasks, now or later, until heal(), once for each cut.
+  // `one_way`: only those from a to b are stopped.
+  void cut(const std::string& a, const std::string& b, bool one_way = false) {
+    cuts_.insert({a, b});
+    if (!one_way) cuts_.insert({b, a});
   }
+  void cut(const SimHost& a, const SimHost& b, bool one_way = false) {
+    cut(a.task(), b.task(), one_way);
+  }
+  void heal(const std::string& a, const std::string& b, bool one_way = false) {
+    for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+      if (from == b && one_way) continue;
+      if (const auto it = cuts_.find({from, to}); it != cuts_.end()) cuts_.erase(it);
+      for (const auto& pipe : live_pipes())
+        if (pipe->from->task() == from && pipe->to->task() == to) schedule_delivery(pipe);
+    }
+  }
+  // Ends all cuts.
   void heal() {
     cuts_.clear();
     for (const auto& pipe : live_pipes()) schedule_delivery(pipe);
@@ -157,7 +174,7 @@ class SimNet {
       const auto it = listeners_.find(address);
       if (it == listeners_.end()) return on_done(nullptr, "connection refused");
       SimHost& there = *it->second.host;
-      if (cuts_.count({&here, &there}) || cuts_.count({&there, &here}))
+      if (cuts_.count({here.task(), there.task()}) || cuts_.count({there.task(), here.task()}))
         return at(here, timeout, [on_done] { on_done(nullptr, "no answer in time"); });
       const auto [mine, theirs] = connect(here, there);
       at(there, ns{0}, [this, address, theirs = theirs] {
@@ -396,8 +413,8 @@ class SimNet {
 
   void deliver(const PipePtr& pipe) {
     const auto reader = pipe->reader.lock();
-    if (!reader || reader->closed_ || !reader->started_ || cuts_.count({pipe->from, pipe->to}))
-      return;
+    if (!reader || reader->closed_ || !reader->started_) return;
+    if (!cuts_.empty() && cuts_.count({pipe->from->task(), pipe->to->task()})) return;
     while (!pipe->units.empty() && pipe->units.front().due <= now_) {
       Unit unit = std::move(pipe->units.front());
       pipe->units.pop_front();
@@ -453,7 +470,7 @@ class SimNet {
   std::vector<std::unique_ptr<SimHost>> hosts_;
   std::map<std::string, ListenerEntry> listeners_;
   std::vector<PipePtr> pipes_;
-  std::set<std::pair<SimHost*, SimHost*>> cuts_;
+  std::multiset<std::pair<std::string, std::string>> cuts_;  // by task: from, to
   int next_port_ = 20000;
 };
 

@@ -32,9 +32,11 @@ struct SimTrainerWorld {
   SimDisk& disk;
   History& history;
   ShardLedger& ledger;
-  std::function<void(int64_t step)> begins;        // a replica begins this step
+  std::function<void(int64_t step)> begins;  // a replica begins this step
+  std::function<void()> restores;            // there is a checkpoint, and it is to be restored
+  std::function<void()> gets_on;             // a step has ended well
   std::function<bool(int32_t replica)> came_back;  // its worker was killed, and is there again
-  std::function<void()> restores = {};  // there is a checkpoint, and it is to be restored
+  std::function<bool()> ps_died;                   // one at least
 };
 
 // The network, with a tower per replica on the worker of its number.
@@ -90,9 +92,9 @@ class SimModel {
 // The laws that a training's program can see broken.
 class SimLaws {
  public:
-  explicit SimLaws(const SimClusterOptions& o) : o_(o) {}
+  SimLaws(const SimClusterOptions& o, std::function<bool()> ps_died)
+      : o_(o), ps_died_(std::move(ps_died)) {}
 
-  bool no_ps_dies() const { return o_.ps_kills == 0 && o_.start_kill < 0; }
   // `newest`: the path of the newest checkpoint that was taken; empty: none.
   void begins(int64_t replica, int64_t step, const std::string& newest) const {
     const size_t at = newest.rfind("-step");
@@ -100,14 +102,14 @@ class SimLaws {
       throw Violation{"I13",
                       detail::concat("step ", step, " is done again, and there is ", newest)};
     if (const auto done = done_.find(replica);
-        no_ps_dies() && done != done_.end() && step <= done->second)
+        !ps_died_() && done != done_.end() && step <= done->second)
       throw Violation{
           "I2", detail::concat("step ", step, " of replica ", replica, " is done again after ",
                                done->second, ", and no ps has died")};
   }
   void ended_well(int64_t replica, int64_t step) { done_[replica] = step; }
   void told(const std::string& text) const {
-    if (no_ps_dies() && text.starts_with("shards restored"))
+    if (!ps_died_() && text.starts_with("shards restored"))
       throw Violation{"I2", "no ps has died, and " + text};
   }
   // A pause sees the same weights each time that its step is done.
@@ -119,19 +121,24 @@ class SimLaws {
 
  private:
   const SimClusterOptions& o_;
+  const std::function<bool()> ps_died_;
   std::map<int64_t, std::string> looked_;  // hashes, by step
   std::map<int64_t, int64_t> done_;        // by replica: the last step that ended well
 };
 
 class SimTrainer final : public TrainProgram {
  public:
-  SimTrainer(SimTrainerWorld world, Process& process, int number,
+  // `life`: of the program, from 0 on; a later one resumes.
+  SimTrainer(SimTrainerWorld world, Process& process, int number, int life,
              const std::vector<int32_t>& replicas)
       : world_(std::move(world)),
         number_(number),
         model_(world_.options, replicas),
-        master_(process, model_.graph, 77 + static_cast<uint64_t>(number)),
-        laws_(world_.options) {}
+        master_(process, model_.graph, session_of(number, life)),
+        laws_(world_.options, world_.ps_died) {}
+  static uint64_t session_of(int number, int life) {
+    return 77 + static_cast<uint64_t>(number) + 1000 * static_cast<uint64_t>(life);
+  }
   // When the process has been started with its listener.
   MeshListener* listener() { return &master_.members(); }
   void begin_group() {
@@ -149,6 +156,8 @@ class SimTrainer final : public TrainProgram {
 
   bool starting() const { return prepared_ && !begun(); }  // from the first prepare() to a step
   bool training() const { return phase_ == Phase::training; }
+  bool reading() const { return phase_ == Phase::reading; }
+  bool owner() const { return group_->owner(); }
   bool ended() const { return phase_ == Phase::ended; }
   int64_t open_steps() const { return open_steps_; }
   const std::string& weights() const { return weights_; }  // once ended
@@ -169,15 +178,22 @@ class SimTrainer final : public TrainProgram {
     try {
       lead();
     } catch (const Error& e) {
-      if (e.code() != Errc::timeout && e.code() != Errc::peer_lost) throw;
-      if (e.code() == Errc::peer_lost) phase_ = Phase::joining;  // prepared again
+      // The folder of checkpoints may come back.
+      if (phase_ == Phase::establishing && (e.code() == Errc::io || e.code() == Errc::bad_data)) {
+        phase_ = Phase::preparing;
+        return;
+      }
+      if (!TrainLoop::passes(e.code())) throw;
+      if (e.code() != Errc::timeout) phase_ = Phase::joining;  // prepared again
     }
   }
-  TimePoint next_timer() const { return reread_at_; }
+  TimePoint next_timer() const { return later_.empty() ? TimePoint::max() : later_.begin()->first; }
   void pass_time() {
-    if (world_.net.now() < reread_at_) return;
-    reread_at_ = TimePoint::max();
-    read_weights();
+    while (!later_.empty() && later_.begin()->first <= world_.net.now()) {
+      const auto act = std::move(later_.begin()->second);
+      later_.erase(later_.begin());
+      act();
+    }
   }
 
   std::string pending() {
@@ -216,7 +232,9 @@ class SimTrainer final : public TrainProgram {
       master_.calls().wait_ready(t.call, std::chrono::milliseconds(0));
     phase_ = Phase::establishing;
     if (!driver_) make_driver();
-    driver_->establish(newest(), [this](Errc code, const std::string& text) {
+    // The owner alone resumes; the programs of other sessions go on where its shards are.
+    began_with_ = group_->owner() ? newest() : std::nullopt;
+    driver_->establish(began_with_, [this](Errc code, const std::string& text) {
       program_.push_back([this, code, text] { return established(code, text); });
     });
   }
@@ -229,12 +247,16 @@ class SimTrainer final : public TrainProgram {
         std::move(checkpoints), nullptr);
   }
   bool all_there() {
-    return master_.members().agents().size() ==
-           static_cast<size_t>(SimClusterOptions::kPs + SimClusterOptions::kWorkers +
-                               world_.options.clients - 1);
+    const auto agents = master_.members().agents();
+    const auto others = std::count_if(agents.begin(), agents.end(), [this](const auto& agent) {
+      return !world_.options.late_program || !agent.first.starts_with("/job:client");
+    });
+    return others == SimClusterOptions::kPs + SimClusterOptions::kWorkers +
+                         (world_.options.late_program ? 0 : world_.options.clients - 1);
   }
   TrainActions established(Errc code, const std::string& text) {
-    if (code == Errc::peer_lost || code == Errc::stale) {
+    // Checkpoints that cannot be read may come back.
+    if (TrainLoop::passes(code) || code == Errc::io || code == Errc::bad_data) {
       phase_ = Phase::preparing;  // tried again
       return {};
     }
@@ -243,7 +265,7 @@ class SimTrainer final : public TrainProgram {
     TrainLoop::Plan plan{.steps = world_.options.steps,
                          .checkpoint_every = world_.options.checkpoint_every,
                          .pause_every = world_.options.pause_every};
-    driver_->begin(plan, std::nullopt);
+    driver_->begin(plan, began_with_);
     return {};
   }
 
@@ -306,17 +328,23 @@ class SimTrainer final : public TrainProgram {
         if (result.code == Errc::ok) {
           world_.ledger.step_done(replica, step);
           laws_.ended_well(replica, step);
+          world_.gets_on();
         }
         return driver_->step_ended(replica, step, result);
       });
     };
     const bool other = world_.options.other_data_after_kill && world_.came_back(replica);
-    try {
-      master_.runs().start(model_.towers.at(replica).call,
-                           SimModel::batch(replica, other ? step + 1 : step), run, report);
-    } catch (const Error& e) {
-      report({e.code(), e.what(), {}});
-    }
+    const auto start = [this, replica, run, report,
+                        batch = SimModel::batch(replica, other ? step + 1 : step)] {
+      try {
+        master_.runs().start(model_.towers.at(replica).call, batch, run, report);
+      } catch (const Error& e) {
+        report({e.code(), e.what(), {}});
+      }
+    };
+    if (world_.options.pace_ms == 0) return start();
+    Draw draw(static_cast<uint64_t>(1000 + step * SimClusterOptions::kWorkers + replica));
+    later(draw.between(0, world_.options.pace_ms), start);
   }
 
   // The weights
@@ -356,9 +384,8 @@ class SimTrainer final : public TrainProgram {
       phase_ = Phase::ended;
       return;
     }
-    if (code != Errc::peer_lost && code != Errc::stale)
-      throw Violation{"I16", "the weights cannot be read"};
-    if (!all_there() || world_.options.checkpoint_every == 0 || laws_.no_ps_dies())
+    if (!TrainLoop::passes(code)) throw Violation{"I16", "the weights cannot be read"};
+    if (!all_there() || world_.options.checkpoint_every == 0 || !world_.ps_died())
       return read_again();
     driver_->establish(newest(), [this](Errc, const std::string&) {
       program_.push_back([this] {
@@ -367,7 +394,12 @@ class SimTrainer final : public TrainProgram {
       });
     });
   }
-  void read_again() { reread_at_ = world_.net.now() + std::chrono::milliseconds(500); }
+  void read_again() {
+    later(500, [this] { read_weights(); });
+  }
+  void later(int64_t ms, std::function<void()> act) {
+    later_.emplace(world_.net.now() + std::chrono::milliseconds(ms), std::move(act));
+  }
 
   const SimTrainerWorld world_;
   const int number_;
@@ -375,12 +407,13 @@ class SimTrainer final : public TrainProgram {
   Master master_;
   std::shared_ptr<ParameterGroup> group_;
   SimLaws laws_;
-  std::optional<TrainDriver> driver_;   // from the first establish() on
-  std::deque<Event> program_, events_;  // of the program itself; of the training
+  std::optional<TrainDriver> driver_;                      // from the first establish() on
+  std::deque<Event> program_, events_;                     // of the program itself; of the training
+  std::multimap<TimePoint, std::function<void()>> later_;  // acts, by their time
+  std::optional<Manifest> began_with_;
   Phase phase_ = Phase::joining;
   bool prepared_ = false;
   int64_t open_steps_ = 0;
-  TimePoint reread_at_ = TimePoint::max();
   std::string weights_;
 };
 

@@ -1,0 +1,319 @@
+// Fault: a fault of a simulated cluster, complete before the simulation begins: nothing of it is
+// drawn when it happens, so a run without one of its faults is a run with all others. Faults have a
+// text, such as "1203:cut:ps1>client0:2400", that replays them: at event 1203 of the history ps1
+// and client0 lose their link for 2,400 ms.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/simulation/sim_cluster_options.hpp"
+#include "troupe/error.hpp"
+
+namespace troupe::sim {
+
+enum class FaultKind : uint8_t {
+  kill,      // the process ends, and is started again after `lasts`
+  freeze,    // the process does nothing for `lasts`, and its links stay
+  reset,     // all streams between `who` and `other` end
+  cut,       // no bytes pass between `who` and `other` for `lasts`
+  cut_from,  // no bytes pass from `who` to `other` for `lasts`
+  drop,      // the next message from `who` to `other` that is sent again if lost is lost,
+  twice,     // arrives two times,
+  overtake,  // or arrives after the one behind it
+  late,      // the process is first started after `lasts`; only at event 0
+  blind,     // from the next restore on it finds the folder of checkpoints empty,
+  refused,   // or may not read it, for `lasts`
+};
+inline constexpr std::array<const char*, 11> kFaultNames = {
+    "kill",  "freeze",   "reset", "cut",   "cut_from", "drop",
+    "twice", "overtake", "late",  "blind", "refused"};
+
+struct Fault {
+  static constexpr int kAny = -1;  // as who or other: every process
+
+  int64_t at = 0;  // the event of the history from which on it is due
+  FaultKind kind = FaultKind::kill;
+  int who = kAny, other = kAny;  // ps, workers and clients, counted on
+  int64_t lasts = 0;             // ms
+  friend bool operator==(const Fault&, const Fault&) = default;
+
+  bool is_of_message() const { return kind >= FaultKind::drop && kind <= FaultKind::overtake; }
+};
+using Faults = std::vector<Fault>;
+
+inline std::string peer_name(int peer) {
+  constexpr int ps = SimClusterOptions::kPs, workers = SimClusterOptions::kWorkers;
+  if (peer < 0) return "any";
+  if (peer < ps) return detail::concat("ps", peer);
+  if (peer < ps + workers) return detail::concat("worker", peer - ps);
+  return detail::concat("client", peer - ps - workers);
+}
+
+inline std::string to_text(const Fault& f) {
+  std::string out =
+      detail::concat(f.at, ":", kFaultNames[static_cast<size_t>(f.kind)], ":", peer_name(f.who));
+  if (f.other != Fault::kAny) out += detail::concat(">", peer_name(f.other));
+  if (f.lasts != 0) out += detail::concat(":", f.lasts);
+  return out;
+}
+// The faults with spaces between them.
+inline std::string to_text(const Faults& faults) {
+  std::string out;
+  for (const Fault& f : faults) out += detail::concat(out.empty() ? "" : " ", to_text(f));
+  return out;
+}
+
+// In the order in which they are due.
+inline Faults in_order(Faults faults) {
+  std::stable_sort(faults.begin(), faults.end(),
+                   [](const Fault& a, const Fault& b) { return a.at < b.at; });
+  return faults;
+}
+
+// Throws: Error(invalid_argument).
+inline int peer_of(const std::string& name) {
+  for (int peer = Fault::kAny; peer < SimClusterOptions::kPeersMax; ++peer)
+    if (peer_name(peer) == name) return peer;
+  throw Error(Errc::invalid_argument, "no process is called ", name,
+              "; say ps0, worker0, client0 or any");
+}
+inline Fault fault_of(const std::string& text) {
+  const auto bad = [&text](const auto&... why) {
+    return Error(Errc::invalid_argument, "\"", text, "\" is no fault: ", why...,
+                 "; say EVENT:KIND:PROCESS[>PROCESS][:MILLISECONDS]");
+  };
+  std::vector<std::string> parts(1);
+  for (const char c : text)
+    if (c == ':')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  const auto number = [&bad](const std::string& digits) {
+    if (digits.empty() || digits.size() > 12 ||
+        digits.find_first_not_of("0123456789") != std::string::npos)
+      throw bad("\"", digits, "\" is no number");
+    return static_cast<int64_t>(std::stoll(digits));
+  };
+  if (parts.size() < 3 || parts.size() > 4) throw bad("it has ", parts.size(), " parts");
+  Fault out{.at = number(parts[0])};
+  const auto* const kind = std::find(kFaultNames.begin(), kFaultNames.end(), parts[1]);
+  if (kind == kFaultNames.end()) throw bad("no kind is called ", parts[1]);
+  out.kind = static_cast<FaultKind>(kind - kFaultNames.begin());
+  const size_t border = parts[2].find('>');
+  out.who = peer_of(parts[2].substr(0, border));
+  if (border != std::string::npos) out.other = peer_of(parts[2].substr(border + 1));
+  if (parts.size() == 4) out.lasts = number(parts[3]);
+  const bool of_link =
+      out.kind == FaultKind::reset || out.kind == FaultKind::cut || out.kind == FaultKind::cut_from;
+  const bool of_any =
+      out.is_of_message() || out.kind == FaultKind::blind || out.kind == FaultKind::refused;
+  if (of_link && (out.who < 0 || out.other < 0 || out.who == out.other))
+    throw bad("it wants two processes");
+  if (!of_any && out.who < 0) throw bad("it wants a process");
+  return out;
+}
+inline Faults faults_of(const std::string& text) {
+  Faults out;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) out.push_back(fault_of(word));
+  return in_order(std::move(out));
+}
+
+// A run without faults: where in its history faults are of use.
+struct CalmRun {
+  int64_t prepared = 0, begun = 0, ended = 0;  // events: the program prepares, trains, has trained
+  int64_t messages = 0;                        // that may be lost
+};
+
+// Draws faults from a stream of its own.
+class FaultPlan {
+ public:
+  static constexpr int kPs = SimClusterOptions::kPs, kWorkers = SimClusterOptions::kWorkers;
+
+  FaultPlan(uint64_t seed, const SimClusterOptions& o, const CalmRun& calm)
+      : draw(seed ^ 0xfa17), o_(o), calm_(calm) {}
+
+  Faults take() { return in_order(std::move(faults_)); }
+
+  Draw draw;
+
+  // Each: so many faults, in mid-training.
+  void kill_workers(int64_t n) {
+    for (; n > 0; --n) add(FaultKind::kill, worker(), Fault::kAny, draw.between(20, 800));
+  }
+  void kill_ps(int64_t n) {
+    for (; n > 0; --n) add(FaultKind::kill, ps(), Fault::kAny, draw.between(20, 800));
+  }
+  void kill_programs(int64_t n) {
+    for (; n > 0; --n) add(FaultKind::kill, client(), Fault::kAny, draw.between(20, 800));
+  }
+  void cut_workers(int64_t n) {
+    for (; n > 0; --n) {
+      const int a = worker(), b = next_worker(a);
+      add(draw.chance(0.3) ? FaultKind::cut_from : FaultKind::cut, a, b, draw.between(500, 5000));
+    }
+  }
+  // Nobody dies: a link of a ps ends or is silent for a while, to a worker or a client, or that
+  // client does nothing for a while, so that all others take it for lost.
+  void lose_ps_links(int64_t n) {
+    for (; n > 0; --n) {
+      const int other = draw.chance(0.3) ? worker() : client();
+      const bool may_freeze = other >= kPs + kWorkers;
+      const int64_t lasts = draw.between(200, 4000);
+      switch (draw.below(may_freeze ? 3 : 2)) {
+        case 0:
+          add(FaultKind::reset, ps(), other, 0);
+          break;
+        case 1:
+          add(any_cut(), ps(), other, lasts);
+          break;
+        default:
+          add(FaultKind::freeze, other, Fault::kAny, lasts);
+      }
+    }
+  }
+  // Shares of the messages, in percent.
+  void lose_messages(int64_t dropped, int64_t doubled, int64_t overtaken) {
+    const auto some = [this](FaultKind kind, int64_t percent) {
+      for (int64_t n = calm_.messages * percent / 100 + 1; n > 0 && percent > 0; --n)
+        add(kind, Fault::kAny, Fault::kAny, 0);
+    };
+    some(FaultKind::drop, dropped);
+    some(FaultKind::twice, doubled);
+    some(FaultKind::overtake, overtaken);
+  }
+  void lose_messages() {
+    const int64_t dropped = draw.between(1, 15), doubled = draw.between(1, 15);
+    lose_messages(dropped, doubled, draw.between(0, 15));
+  }
+  // Each kill of a ps so far takes the folder of checkpoints along, for all or for one that reads.
+  void lose_folders() {
+    for (size_t i = 0; i < faults_.size(); ++i) {
+      if (faults_[i].kind != FaultKind::kill || faults_[i].who >= kPs) continue;
+      const int64_t reader = draw.between(-1, kPs);
+      const int who = reader == kPs ? kPs + kWorkers : static_cast<int>(reader);
+      faults_.push_back({faults_[i].at, draw.chance(0.5) ? FaultKind::blind : FaultKind::refused,
+                         who, Fault::kAny, draw.between(100, 3000)});
+    }
+  }
+  // Any process but the program dies between its first call and its first step.
+  void kill_at_start() {
+    faults_.push_back({draw.between(calm_.prepared, calm_.begun), FaultKind::kill,
+                       static_cast<int>(draw.below(kPs + kWorkers)), Fault::kAny,
+                       draw.between(20, 800)});
+  }
+  // A worker and a ps have no link to each other at first.
+  void cut_at_start() {
+    const int a = ps();
+    faults_.push_back({0, FaultKind::cut, a, worker(), 5000});
+  }
+
+  // Faults of kinds with drawn weights. Half of all weights are 0, so that each kind meets few
+  // others in one seed and many in another.
+  void swarm() {
+    enum Kind {
+      worker_dies,
+      ps_dies,
+      program_dies,
+      freezes,
+      link_ends,
+      link_cut,
+      messages,
+      kKinds
+    };
+    std::array<int64_t, kKinds> weights{};
+    int64_t sum = 0;
+    for (int64_t& weight : weights) sum += weight = draw.chance(0.5) ? 0 : draw.between(1, 4);
+    if (sum == 0) weights[draw.below(kKinds)] = sum = 1;
+    for (int64_t n = draw.between(1, 12); n > 0; --n) {
+      if (!faults_.empty() && draw.chance(0.2)) {  // several at a time
+        const Fault& last = faults_.back();
+        faults_.push_back(
+            {last.at + draw.between(0, 50), last.kind, last.who, last.other, last.lasts});
+        elsewhere(faults_.back());
+        continue;
+      }
+      int64_t left = draw.between(1, sum);
+      int kind = -1;
+      while (left > 0) left -= weights[static_cast<size_t>(++kind)];
+      const int64_t at = anywhere(), lasts = draw.between(50, 5000);
+      const int a = anybody(), b = anybody_but(a);
+      switch (kind) {
+        case worker_dies:
+          put(at, FaultKind::kill, worker(), Fault::kAny, 20 + lasts / 3);
+          break;
+        case ps_dies:
+          put(at, FaultKind::kill, ps(), Fault::kAny, 20 + lasts / 3);
+          break;
+        case program_dies:
+          put(at, FaultKind::kill, client(), Fault::kAny, 20 + lasts / 3);
+          break;
+        case freezes:
+          put(at, FaultKind::freeze, a, Fault::kAny, lasts);
+          break;
+        case link_ends:
+          put(at, FaultKind::reset, a, b, 0);
+          break;
+        case link_cut:
+          put(at, any_cut(), a, b, lasts);
+          break;
+        default:
+          for (int64_t m = draw.between(1, 10); m > 0; --m)
+            put(anywhere(), message_fault(), Fault::kAny, Fault::kAny, 0);
+      }
+    }
+    if (draw.chance(0.2)) lose_folders();
+    if (o_.late_program)
+      put(0, FaultKind::late, kPs + kWorkers + 1, Fault::kAny, draw.between(100, 5000));
+  }
+
+ private:
+  void put(int64_t at, FaultKind kind, int who, int other, int64_t lasts) {
+    faults_.push_back({at, kind, who, other, lasts});
+  }
+  // Mostly in mid-training.
+  int64_t anywhere() {
+    if (draw.chance(0.1)) return draw.between(1, calm_.begun);
+    return draw.between(calm_.begun, calm_.ended + (calm_.ended - calm_.begun) / 5);
+  }
+  int anybody() {
+    return static_cast<int>(draw.below(kPs + kWorkers + static_cast<uint64_t>(o_.clients)));
+  }
+  int anybody_but(int one) {
+    for (;;)
+      if (const int out = anybody(); out != one) return out;
+  }
+  FaultKind message_fault() {
+    return static_cast<FaultKind>(static_cast<int>(FaultKind::drop) +
+                                  static_cast<int>(draw.below(3)));
+  }
+  // The same happens to other processes.
+  void elsewhere(Fault& fault) {
+    if (fault.who == Fault::kAny || fault.kind == FaultKind::late) return;
+    fault.who =
+        fault.kind == FaultKind::kill ? static_cast<int>(draw.below(kPs + kWorkers)) : anybody();
+    if (fault.other != Fault::kAny) fault.other = anybody_but(fault.who);
+  }
+  int ps() { return static_cast<int>(draw.below(kPs)); }
+  int worker() { return kPs + static_cast<int>(draw.below(kWorkers)); }
+  int client() {
+    return kPs + kWorkers + static_cast<int>(draw.below(static_cast<uint64_t>(o_.clients)));
+  }
+  static int next_worker(int worker) { return kPs + (worker - kPs + 1) % kWorkers; }
+  FaultKind any_cut() { return draw.chance(0.3) ? FaultKind::cut_from : FaultKind::cut; }
+  void add(FaultKind kind, int who, int other, int64_t lasts) {
+    if (kind == FaultKind::cut_from && draw.chance(0.5)) std::swap(who, other);
+    faults_.push_back({draw.between(calm_.begun, calm_.ended), kind, who, other, lasts});
+  }
+
+  const SimClusterOptions& o_;
+  const CalmRun calm_;
+  Faults faults_;
+};
+
+}  // namespace troupe::sim

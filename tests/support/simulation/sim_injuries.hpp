@@ -1,0 +1,100 @@
+// SimInjuries: the faults of a SimCluster that are still to come, and those that last: links that
+// are cut, folders that nobody can read, messages that are to be lost.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/simulation/fault.hpp"
+#include "tests/support/simulation/sim_disk.hpp"
+#include "tests/support/simulation/sim_faults.hpp"
+
+namespace troupe::sim {
+
+class SimInjuries {
+ public:
+  struct Cut {
+    TimePoint until;
+    int from = 0, to = 0;
+    bool one_way = false;
+  };
+
+  explicit SimInjuries(Faults faults) : faults_(std::move(faults)) {}
+
+  // The next fault that is due at this event of the history, once.
+  const Fault* due(int64_t event) {
+    return next_ < faults_.size() && faults_[next_].at <= event ? &faults_[next_++] : nullptr;
+  }
+  // From now on none happens any more.
+  void end() {
+    next_ = faults_.size();
+    orders_.clear();
+  }
+  // Nothing is wrong any more after this time, if no fault is still to come.
+  bool all_done() const { return next_ == faults_.size(); }
+  TimePoint well_at() const { return well_at_; }
+  void lasts_until(TimePoint time) { well_at_ = std::max(well_at_, time); }
+  // True if all faults so far were kills.
+  bool only_kills() const { return only_kills_; }
+  void note(const Fault& fault) { only_kills_ = only_kills_ && fault.kind == FaultKind::kill; }
+
+  // The fate of a message from one process to another.
+  void order(const Fault& fault) { orders_.push_back(fault); }
+  Verdict of_message(int from, int to) {
+    const auto it = std::find_if(orders_.begin(), orders_.end(), [=](const Fault& f) {
+      return (f.who == Fault::kAny || f.who == from) && (f.other == Fault::kAny || f.other == to);
+    });
+    if (it == orders_.end()) return Verdict::pass;
+    const FaultKind kind = it->kind;
+    orders_.erase(it);
+    return kind == FaultKind::drop    ? Verdict::drop
+           : kind == FaultKind::twice ? Verdict::duplicate
+                                      : Verdict::hold_one;
+  }
+
+  void cut(const Cut& cut) { cuts_.push_back(cut); }
+  TimePoint next_heal() const {
+    TimePoint out = TimePoint::max();
+    for (const Cut& cut : cuts_) out = std::min(out, cut.until);
+    return out;
+  }
+  // The cuts that end now.
+  std::vector<Cut> healed(TimePoint now) {
+    const auto it = std::stable_partition(cuts_.begin(), cuts_.end(),
+                                          [now](const Cut& cut) { return cut.until > now; });
+    std::vector<Cut> out(it, cuts_.end());
+    cuts_.erase(it, cuts_.end());
+    return out;
+  }
+
+  // The folder of checkpoints is lost from the next restore on.
+  void lose_folder(const Fault& fault) { lost_.push_back({fault, TimePoint::max()}); }
+  void restores(TimePoint now) {
+    for (auto& [fault, until] : lost_) {
+      if (until != TimePoint::max()) continue;
+      until = now + std::chrono::milliseconds(fault.lasts);
+      lasts_until(until);
+    }
+  }
+  // The folder of checkpoints, as this process sees it.
+  SimDisk::Folders folder(int reader, TimePoint now) const {
+    for (const auto& [fault, until] : lost_)
+      if (until != TimePoint::max() && now < until &&
+          (fault.who == Fault::kAny || fault.who == reader))
+        return fault.kind == FaultKind::blind ? SimDisk::Folders::empty : SimDisk::Folders::refused;
+    return SimDisk::Folders::here;
+  }
+
+ private:
+  Faults faults_;  // by the event at which they are due
+  size_t next_ = 0;
+  TimePoint well_at_{};
+  bool only_kills_ = true;
+  std::vector<Fault> orders_;
+  std::vector<Cut> cuts_;
+  std::vector<std::pair<Fault, TimePoint>> lost_;  // and until when
+};
+
+}  // namespace troupe::sim
