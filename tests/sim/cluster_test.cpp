@@ -235,6 +235,15 @@ const sim::Scenario cluster_program_kill = scenario(
       plan.kill_workers(plan.draw.between(0, 1));
     });
 
+// Checkpoints that cannot be written cost no step, but the last one, without which a program ends.
+const sim::Scenario cluster_disk = scenario("cluster-disk", 20, checkpoints, [](FaultPlan& plan) {
+  plan.lose_disk(plan.draw.between(1, 3));
+  plan.kill_ps(plan.draw.between(0, 1));
+});
+const sim::Scenario cluster_corruption =
+    scenario("cluster-corruption", 20, checkpoints,
+             [](FaultPlan& plan) { plan.corrupt_frames(plan.draw.between(1, 5)); });
+
 const sim::Scenario cluster_swarm = scenario(
     "cluster-swarm", 60,
     [](sim::Draw& draw, SimClusterOptions& o) {
@@ -332,6 +341,14 @@ TEST_CASE("cluster-container: two programs that share parameters end with the bi
 TEST_CASE(
     "cluster-program-kill: a program that dies is resumed, and the shards of it disturb nobody") {
   cluster_program_kill.run();
+}
+
+TEST_CASE("cluster-disk: checkpoints that cannot be written change no bit of the training") {
+  cluster_disk.run();
+}
+
+TEST_CASE("cluster-corruption: a frame with another bit ends its link, and changes no bit") {
+  cluster_corruption.run();
 }
 
 TEST_CASE("cluster-swarm: any faults together, each of which ends, break no invariant") {

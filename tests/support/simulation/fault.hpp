@@ -17,21 +17,24 @@
 namespace troupe::sim {
 
 enum class FaultKind : uint8_t {
-  kill,      // the process ends, and is started again after `lasts`
-  freeze,    // the process does nothing for `lasts`, and its links stay
-  reset,     // all streams between `who` and `other` end
-  cut,       // no bytes pass between `who` and `other` for `lasts`
-  cut_from,  // no bytes pass from `who` to `other` for `lasts`
-  drop,      // the next message from `who` to `other` that is sent again if lost is lost,
-  twice,     // arrives two times,
-  overtake,  // or arrives after the one behind it
-  late,      // the process is first started after `lasts`; only at event 0
-  blind,     // from the next restore on it finds the folder of checkpoints empty,
-  refused,   // or may not read it, for `lasts`
+  kill,        // the process ends, and is started again after `lasts`
+  freeze,      // the process does nothing for `lasts`, and its links stay
+  reset,       // all streams between `who` and `other` end
+  cut,         // no bytes pass between `who` and `other` for `lasts`
+  cut_from,    // no bytes pass from `who` to `other` for `lasts`
+  drop,        // the next message from `who` to `other` that is sent again if lost is lost,
+  twice,       // arrives two times,
+  overtake,    // or arrives after the one behind it
+  corrupt,     // the next frame from `who` to `other` has another bit at `lasts`, round its end
+  late,        // the process is first started after `lasts`; only at event 0
+  blind,       // from the next restore on it finds the folder of checkpoints empty,
+  refused,     // or may not read it, for `lasts`
+  disk_full,   // nobody can write a byte of a file for `lasts`
+  disk_error,  // the call to the disk after the next `lasts` fails
 };
-inline constexpr std::array<const char*, 11> kFaultNames = {
-    "kill",  "freeze",   "reset", "cut",   "cut_from", "drop",
-    "twice", "overtake", "late",  "blind", "refused"};
+inline constexpr std::array<const char*, 14> kFaultNames = {
+    "kill",     "freeze",  "reset", "cut",   "cut_from", "drop",      "twice",
+    "overtake", "corrupt", "late",  "blind", "refused",  "disk_full", "disk_error"};
 
 struct Fault {
   static constexpr int kAny = -1;  // as who or other: every process
@@ -42,7 +45,8 @@ struct Fault {
   int64_t lasts = 0;             // ms
   friend bool operator==(const Fault&, const Fault&) = default;
 
-  bool is_of_message() const { return kind >= FaultKind::drop && kind <= FaultKind::overtake; }
+  bool is_of_message() const { return kind >= FaultKind::drop && kind <= FaultKind::corrupt; }
+  bool is_of_disk() const { return kind >= FaultKind::blind; }
 };
 using Faults = std::vector<Fault>;
 
@@ -110,8 +114,7 @@ inline Fault fault_of(const std::string& text) {
   if (parts.size() == 4) out.lasts = number(parts[3]);
   const bool of_link =
       out.kind == FaultKind::reset || out.kind == FaultKind::cut || out.kind == FaultKind::cut_from;
-  const bool of_any =
-      out.is_of_message() || out.kind == FaultKind::blind || out.kind == FaultKind::refused;
+  const bool of_any = out.is_of_message() || out.is_of_disk();
   if (of_link && (out.who < 0 || out.other < 0 || out.who == out.other))
     throw bad("it wants two processes");
   if (!of_any && out.who < 0) throw bad("it wants a process");
@@ -201,6 +204,16 @@ class FaultPlan {
                          who, Fault::kAny, draw.between(100, 3000)});
     }
   }
+  void lose_disk(int64_t n) {
+    for (; n > 0; --n)
+      if (draw.chance(0.5))
+        add(FaultKind::disk_full, Fault::kAny, Fault::kAny, draw.between(50, 3000));
+      else
+        add(FaultKind::disk_error, Fault::kAny, Fault::kAny, draw.between(0, 30));
+  }
+  void corrupt_frames(int64_t n) {
+    for (; n > 0; --n) add(FaultKind::corrupt, Fault::kAny, Fault::kAny, draw.between(0, 1 << 20));
+  }
   // Any process but the program dies between its first call and its first step.
   void kill_at_start() {
     faults_.push_back({draw.between(calm_.prepared, calm_.begun), FaultKind::kill,
@@ -223,6 +236,8 @@ class FaultPlan {
       freezes,
       link_ends,
       link_cut,
+      corrupted,
+      disk,
       messages,
       kKinds
     };
@@ -258,6 +273,13 @@ class FaultPlan {
           break;
         case link_ends:
           put(at, FaultKind::reset, a, b, 0);
+          break;
+        case corrupted:
+          put(at, FaultKind::corrupt, Fault::kAny, Fault::kAny, draw.between(0, 1 << 20));
+          break;
+        case disk:
+          put(at, FaultKind::disk_full, Fault::kAny, Fault::kAny, lasts);
+          put(anywhere(), FaultKind::disk_error, Fault::kAny, Fault::kAny, draw.between(0, 30));
           break;
         case link_cut:
           put(at, any_cut(), a, b, lasts);

@@ -47,6 +47,7 @@ class SimCluster {
     history_.set_clock([this] { return net_.now().time_since_epoch().count() / 1000; });
     injuries_.lasts_until(net_.now());
     net_.filter = [this](const SimFrame& frame) { return verdict(frame); };
+    disk_.is_full = [this] { return injuries_.is_full(net_.now()); };
     disk_.folders = [this] {
       return injuries_.folder(active_ ? active_->index : Fault::kAny, net_.now());
     };
@@ -224,6 +225,7 @@ class SimCluster {
       last_step_ = last_step_ || step + 1 == o_.steps;
     };
     world.restores = [this] { injuries_.restores(net_.now()); };
+    world.disk_failed = [this] { return injuries_.disk_failed() && o_.clients == 1; };
     world.gets_on = [this] { gets_on_at_ = net_.now(); };
     world.ps_died = [this] { return any_died(0, kPs); };
     world.came_back = [this](int32_t replica) {
@@ -246,6 +248,7 @@ class SimCluster {
 
   TimePoint in_ms(int64_t ms) const { return net_.now() + std::chrono::milliseconds(ms); }
   void apply(const Fault& fault) {
+    if (fault.kind == FaultKind::corrupt) injuries_.note(fault);
     if (fault.is_of_message()) return injuries_.order(fault);
     Peer* const who = peer_at(fault.who);
     Peer* const other = peer_at(fault.other);
@@ -271,6 +274,11 @@ class SimCluster {
         net_.cut(who->task, other->task, one_way);
         return injuries_.cut({until, fault.who, fault.other, one_way});
       }
+      case FaultKind::disk_full:
+        return injuries_.fill_disk(until);
+      case FaultKind::disk_error:
+        disk_.fail_at = disk_.calls + fault.lasts;
+        return;
       default:
         return injuries_.lose_folder(fault);
     }
@@ -291,6 +299,10 @@ class SimCluster {
       case FaultKind::cut:
       case FaultKind::cut_from:
         return who && other;
+      // A program whose last checkpoint cannot be written ends, and its successor resumes.
+      case FaultKind::disk_full:
+      case FaultKind::disk_error:
+        return o_.clients == 1 && o_.pause_every == 0;
       // A program that begins anew and finds no checkpoint where some were begins at step 0.
       case FaultKind::blind:
         return calm_.begun > 0 && !any_died(kPs + kWorkers, Fault::kAny);
@@ -339,11 +351,20 @@ class SimCluster {
 
   // The fate of a frame of the data plane. Only messages that are sent again may be lost.
   Verdict verdict(const SimFrame& frame) {
+    const int from = peer_of_host(frame.from), to = peer_of_host(frame.to);
+    if (const auto bit = injuries_.of_frame(from, to)) {
+      const auto at = static_cast<size_t>(*bit / 8) % frame.bytes.size();
+      history_.note(detail::concat("corrupt byte ", at, " kind=", frame.type, " from=", frame.from,
+                                   " to=", frame.to));
+      frame.bytes[at] ^= static_cast<std::byte>(1 << (*bit % 8));
+      injuries_.lasts_until(net_.now());
+      return Verdict::pass;
+    }
     if (frame.channel != Channel::small || !all(&SimTrainer::training)) return Verdict::pass;
     static const uint16_t first = encode(Push{}).kind, last = encode(Pulled{}).kind;
     if (frame.type < first || frame.type > last) return Verdict::pass;
     ++calm_.messages;
-    const Verdict out = injuries_.of_message(peer_of_host(frame.from), peer_of_host(frame.to));
+    const Verdict out = injuries_.of_message(from, to);
     static constexpr const char* kNames[] = {"pass", "drop", "twice", "overtake"};
     if (out != Verdict::pass)
       history_.note(detail::concat(kNames[static_cast<int>(out)], " kind=", frame.type,
@@ -373,6 +394,8 @@ class SimCluster {
 
   void step() {
     if (const Fault* fault = injuries_.due(history_.events())) return apply(*fault);
+    for (const auto& peer : peers_)
+      if (peer->program() && peer->program()->gave_up()) return kill(*peer, in_ms(500));
     std::vector<Peer*> ready, hearing;
     for (const auto& peer : peers_) {
       if (!peer->runs()) continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,20 +39,25 @@ class SimInjuries {
   void lasts_until(TimePoint time) { well_at_ = std::max(well_at_, time); }
   // True if all faults so far were kills.
   bool only_kills() const { return only_kills_; }
-  void note(const Fault& fault) { only_kills_ = only_kills_ && fault.kind == FaultKind::kill; }
+  bool disk_failed() const { return disk_failed_; }
+  void note(const Fault& fault) {
+    only_kills_ = only_kills_ && fault.kind == FaultKind::kill;
+    disk_failed_ = disk_failed_ || fault.is_of_disk();
+  }
 
   // The fate of a message from one process to another.
   void order(const Fault& fault) { orders_.push_back(fault); }
   Verdict of_message(int from, int to) {
-    const auto it = std::find_if(orders_.begin(), orders_.end(), [=](const Fault& f) {
-      return (f.who == Fault::kAny || f.who == from) && (f.other == Fault::kAny || f.other == to);
-    });
-    if (it == orders_.end()) return Verdict::pass;
-    const FaultKind kind = it->kind;
-    orders_.erase(it);
-    return kind == FaultKind::drop    ? Verdict::drop
-           : kind == FaultKind::twice ? Verdict::duplicate
-                                      : Verdict::hold_one;
+    const std::optional<Fault> fault = take(from, to, false);
+    if (!fault) return Verdict::pass;
+    return fault->kind == FaultKind::drop    ? Verdict::drop
+           : fault->kind == FaultKind::twice ? Verdict::duplicate
+                                             : Verdict::hold_one;
+  }
+  // The bit of a frame that is to be another.
+  std::optional<int64_t> of_frame(int from, int to) {
+    const std::optional<Fault> fault = take(from, to, true);
+    return fault ? std::optional(fault->lasts) : std::nullopt;
   }
 
   void cut(const Cut& cut) { cuts_.push_back(cut); }
@@ -69,6 +75,8 @@ class SimInjuries {
     return out;
   }
 
+  void fill_disk(TimePoint until) { full_until_ = std::max(full_until_, until); }
+  bool is_full(TimePoint now) const { return now < full_until_; }
   // The folder of checkpoints is lost from the next restore on.
   void lose_folder(const Fault& fault) { lost_.push_back({fault, TimePoint::max()}); }
   void restores(TimePoint now) {
@@ -88,10 +96,22 @@ class SimInjuries {
   }
 
  private:
+  std::optional<Fault> take(int from, int to, bool corrupt) {
+    const auto it = std::find_if(orders_.begin(), orders_.end(), [=](const Fault& f) {
+      return (f.kind == FaultKind::corrupt) == corrupt && (f.who == Fault::kAny || f.who == from) &&
+             (f.other == Fault::kAny || f.other == to);
+    });
+    if (it == orders_.end()) return std::nullopt;
+    const Fault out = *it;
+    orders_.erase(it);
+    return out;
+  }
+
   Faults faults_;  // by the event at which they are due
   size_t next_ = 0;
   TimePoint well_at_{};
-  bool only_kills_ = true;
+  bool only_kills_ = true, disk_failed_ = false;
+  TimePoint full_until_{};
   std::vector<Fault> orders_;
   std::vector<Cut> cuts_;
   std::vector<std::pair<Fault, TimePoint>> lost_;  // and until when

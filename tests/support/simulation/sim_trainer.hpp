@@ -34,6 +34,7 @@ struct SimTrainerWorld {
   ShardLedger& ledger;
   std::function<void(int64_t step)> begins;  // a replica begins this step
   std::function<void()> restores;            // there is a checkpoint, and it is to be restored
+  std::function<bool()> disk_failed;         // checkpoints could not be read or written for a while
   std::function<void()> gets_on;             // a step has ended well
   std::function<bool(int32_t replica)> came_back;  // its worker was killed, and is there again
   std::function<bool()> ps_died;                   // one at least
@@ -157,6 +158,7 @@ class SimTrainer final : public TrainProgram {
   bool starting() const { return prepared_ && !begun(); }  // from the first prepare() to a step
   bool training() const { return phase_ == Phase::training; }
   bool reading() const { return phase_ == Phase::reading; }
+  bool gave_up() const { return phase_ == Phase::gave_up; }  // and is to be started again
   bool owner() const { return group_->owner(); }
   bool ended() const { return phase_ == Phase::ended; }
   int64_t open_steps() const { return open_steps_; }
@@ -203,7 +205,15 @@ class SimTrainer final : public TrainProgram {
  private:
   using Event = TrainDriver::Event;
   static constexpr const char* kFolder = "/checkpoints";
-  enum class Phase : uint8_t { joining, preparing, establishing, training, reading, ended };
+  enum class Phase : uint8_t {
+    joining,
+    preparing,
+    establishing,
+    training,
+    reading,
+    ended,
+    gave_up
+  };
 
   bool begun() const { return driver_ && driver_->begun(); }
   // Adds the actions of the driver itself to the history.
@@ -303,6 +313,10 @@ class SimTrainer final : public TrainProgram {
     });
   }
   void ended(Errc code, const std::string& text) override {
+    if (code == Errc::io && world_.disk_failed()) {
+      phase_ = Phase::gave_up;
+      return world_.history.note(detail::concat("gave up: ", text));
+    }
     if (code != Errc::ok)
       throw Violation{"I16", "the training gave up: " + text + "; " + pending()};
     read_weights();
