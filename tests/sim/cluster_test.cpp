@@ -377,6 +377,20 @@ TEST_CASE("a cluster that applies an update twice is found by I1") {
   CHECK(found([](SimClusterOptions& o) { o.doubled_apply = true; }) == std::set<std::string>{"I1"});
 }
 
+TEST_CASE("acknowledged gradients that are lost while no ps dies are found by I2") {
+  CHECK(found(
+            [](SimClusterOptions& o) {
+              o.checkpoint_every = 3;
+              o.deaths_denied = true;
+            },
+            [](FaultPlan& plan) { plan.kill_ps(2); }) == std::set<std::string>{"I2"});
+}
+
+TEST_CASE("a training that does not get on when all faults have ended is found by I16") {
+  CHECK(found([](SimClusterOptions& o) { o.cuts_stay = true; },
+              [](FaultPlan& plan) { plan.cut_at_start(); }) == std::set<std::string>{"I16"});
+}
+
 TEST_CASE("a gradient that is acknowledged before it counts is found by I1") {
   CHECK(found([](SimClusterOptions& o) { o.early_acknowledgement = true; }) ==
         std::set<std::string>{"I1"});

@@ -227,7 +227,7 @@ class SimCluster {
     world.restores = [this] { injuries_.restores(net_.now()); };
     world.disk_failed = [this] { return injuries_.disk_failed() && o_.clients == 1; };
     world.gets_on = [this] { gets_on_at_ = net_.now(); };
-    world.ps_died = [this] { return any_died(0, kPs); };
+    world.ps_died = [this] { return ps_died(); };
     world.came_back = [this](int32_t replica) {
       return peers_[static_cast<size_t>(kPs + replica)]->died;
     };
@@ -314,6 +314,7 @@ class SimCluster {
     const auto last = end < 0 ? peers_.end() : peers_.begin() + end;
     return std::any_of(peers_.begin() + first, last, [](const auto& peer) { return peer->died; });
   }
+  bool ps_died() const { return !o_.deaths_denied && any_died(0, kPs); }
   bool may_die(const Peer& peer) const {
     const bool begun = calm_.begun > 0;
     const auto is = [this](bool (SimTrainer::*what)() const) {
@@ -467,7 +468,7 @@ class SimCluster {
     for (const auto& cut : injuries_.healed(net_.now())) {
       const std::string &from = peer_at(cut.from)->task, &to = peer_at(cut.to)->task;
       history_.note("heal " + from + " and " + to);
-      net_.heal(from, to, cut.one_way);
+      if (!o_.cuts_stay) net_.heal(from, to, cut.one_way);
     }
     if (net_.now() >= tick_at_) {
       tick_at_ = net_.now() + std::chrono::milliseconds(50);
@@ -486,7 +487,7 @@ class SimCluster {
       if (peer->life)
         for (const Shard* shard : peer->life->shards) ledger_.look(*shard);
     ledger_.check();
-    if (ledger_.lost() > 0 && !any_died(0, kPs) && !any_died(kPs + kWorkers, Fault::kAny))
+    if (ledger_.lost() > 0 && !ps_died() && !any_died(kPs + kWorkers, Fault::kAny))
       throw Violation{"I2", detail::concat(ledger_.lost(), " acknowledged gradients are lost, and ",
                                            "no ps has died")};
   }

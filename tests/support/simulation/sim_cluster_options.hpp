@@ -28,6 +28,8 @@ struct SimClusterOptions {
   bool doubled_apply = false;          // the log says some updates twice
   bool early_acknowledgement = false;  // a client takes each for that of the step after it
   bool values_of_before = false;       // a client takes each version for the one before it
+  bool cuts_stay = false;              // a link that was cut stays so
+  bool deaths_denied = false;          // the checks believe that no ps dies
   bool busy_after_kill = false;        // a killed process still does all that it has queued
 };
 
@@ -46,7 +48,7 @@ inline SimClusterOptions calm(SimClusterOptions o) {
   o.clients = 1;
   o.late_program = false;
   o.other_data_after_kill = o.doubled_apply = o.busy_after_kill = false;
-  o.early_acknowledgement = o.values_of_before = false;
+  o.early_acknowledgement = o.values_of_before = o.cuts_stay = o.deaths_denied = false;
   return o;
 }
 
