@@ -240,6 +240,9 @@ const sim::Scenario cluster_disk = scenario("cluster-disk", 20, checkpoints, [](
   plan.lose_disk(plan.draw.between(1, 3));
   plan.kill_ps(plan.draw.between(0, 1));
 });
+const sim::Scenario cluster_power = scenario("cluster-power", 20, checkpoints, [](FaultPlan& plan) {
+  plan.fail_power(plan.draw.between(1, 2));
+});
 const sim::Scenario cluster_corruption =
     scenario("cluster-corruption", 20, checkpoints,
              [](FaultPlan& plan) { plan.corrupt_frames(plan.draw.between(1, 5)); });
@@ -347,6 +350,10 @@ TEST_CASE("cluster-disk: checkpoints that cannot be written change no bit of the
   cluster_disk.run();
 }
 
+TEST_CASE("cluster-power: a checkpoint outlives the power, and the program resumes") {
+  cluster_power.run();
+}
+
 TEST_CASE("cluster-corruption: a frame with another bit ends its link, and changes no bit") {
   cluster_corruption.run();
 }
@@ -384,6 +391,16 @@ TEST_CASE("acknowledged gradients that are lost while no ps dies are found by I2
               o.deaths_denied = true;
             },
             [](FaultPlan& plan) { plan.kill_ps(2); }) == std::set<std::string>{"I2"});
+}
+
+TEST_CASE("a checkpoint that is told of before it is on the disk is found by I13") {
+  CHECK(found(
+            [](SimClusterOptions& o) {
+              o.checkpoint_every = 1;
+              o.lying_disk = true;
+            },
+            [](FaultPlan& plan) { plan.fail_power(1); })
+            .count("I13") == 1);
 }
 
 TEST_CASE("a training that does not get on when all faults have ended is found by I16") {

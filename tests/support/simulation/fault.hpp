@@ -17,6 +17,7 @@
 namespace troupe::sim {
 
 enum class FaultKind : uint8_t {
+  power,       // all processes end, files keep what was synced, and all is started after `lasts`
   kill,        // the process ends, and is started again after `lasts`
   freeze,      // the process does nothing for `lasts`, and its links stay
   reset,       // all streams between `who` and `other` end
@@ -32,9 +33,9 @@ enum class FaultKind : uint8_t {
   disk_full,   // nobody can write a byte of a file for `lasts`
   disk_error,  // the call to the disk after the next `lasts` fails
 };
-inline constexpr std::array<const char*, 14> kFaultNames = {
-    "kill",     "freeze",  "reset", "cut",   "cut_from", "drop",      "twice",
-    "overtake", "corrupt", "late",  "blind", "refused",  "disk_full", "disk_error"};
+inline constexpr std::array<const char*, 15> kFaultNames = {
+    "power",    "kill",    "freeze", "reset", "cut",     "cut_from",  "drop",      "twice",
+    "overtake", "corrupt", "late",   "blind", "refused", "disk_full", "disk_error"};
 
 struct Fault {
   static constexpr int kAny = -1;  // as who or other: every process
@@ -114,7 +115,7 @@ inline Fault fault_of(const std::string& text) {
   if (parts.size() == 4) out.lasts = number(parts[3]);
   const bool of_link =
       out.kind == FaultKind::reset || out.kind == FaultKind::cut || out.kind == FaultKind::cut_from;
-  const bool of_any = out.is_of_message() || out.is_of_disk();
+  const bool of_any = out.is_of_message() || out.is_of_disk() || out.kind == FaultKind::power;
   if (of_link && (out.who < 0 || out.other < 0 || out.who == out.other))
     throw bad("it wants two processes");
   if (!of_any && out.who < 0) throw bad("it wants a process");
@@ -211,6 +212,9 @@ class FaultPlan {
       else
         add(FaultKind::disk_error, Fault::kAny, Fault::kAny, draw.between(0, 30));
   }
+  void fail_power(int64_t n) {
+    for (; n > 0; --n) add(FaultKind::power, Fault::kAny, Fault::kAny, draw.between(20, 800));
+  }
   void corrupt_frames(int64_t n) {
     for (; n > 0; --n) add(FaultKind::corrupt, Fault::kAny, Fault::kAny, draw.between(0, 1 << 20));
   }
@@ -238,6 +242,7 @@ class FaultPlan {
       link_cut,
       corrupted,
       disk,
+      power_fails,
       messages,
       kKinds
     };
@@ -273,6 +278,9 @@ class FaultPlan {
           break;
         case link_ends:
           put(at, FaultKind::reset, a, b, 0);
+          break;
+        case power_fails:
+          put(at, FaultKind::power, Fault::kAny, Fault::kAny, 20 + lasts / 3);
           break;
         case corrupted:
           put(at, FaultKind::corrupt, Fault::kAny, Fault::kAny, draw.between(0, 1 << 20));

@@ -47,6 +47,7 @@ class SimCluster {
     history_.set_clock([this] { return net_.now().time_since_epoch().count() / 1000; });
     injuries_.lasts_until(net_.now());
     net_.filter = [this](const SimFrame& frame) { return verdict(frame); };
+    disk_.lie_on_sync = o_.lying_disk;
     disk_.is_full = [this] { return injuries_.is_full(net_.now()); };
     disk_.folders = [this] {
       return injuries_.folder(active_ ? active_->index : Fault::kAny, net_.now());
@@ -260,6 +261,8 @@ class SimCluster {
     const TimePoint until = in_ms(fault.lasts);
     injuries_.lasts_until(until);
     switch (fault.kind) {
+      case FaultKind::power:
+        return lose_power(until, static_cast<uint64_t>(fault.at));
       case FaultKind::kill:
         return kill(*who, until);
       case FaultKind::freeze:
@@ -290,6 +293,11 @@ class SimCluster {
   // A fault that finds nothing to break, or breaks a promise that nobody has made, does not happen.
   bool may(const Fault& fault, const Peer* who, const Peer* other) const {
     switch (fault.kind) {
+      case FaultKind::power: {
+        const Peer& program = *peers_.back();
+        return o_.clients == 1 && program.life && may_die(program) &&
+               injuries_.folder(Fault::kAny, net_.now()) == SimDisk::Folders::here;
+      }
       case FaultKind::kill:
         return who && who->life && may_die(*who);
       case FaultKind::freeze:
@@ -331,6 +339,19 @@ class SimCluster {
       return !is(&SimTrainer::ended) && (o_.checkpoint_every > 0 || !is(&SimTrainer::reading));
     // A program whose last step is done does not come back when its owner restores what it did.
     return all(&SimTrainer::training) && !last_step_;
+  }
+  // A checkpoint that the program was told of is there afterwards.
+  void lose_power(TimePoint back_at, uint64_t seed) {
+    const int64_t step = step_in(peers_.back()->life->trainer->checkpoint());
+    for (const auto& peer : peers_)
+      if (peer->life) kill(*peer, back_at + std::chrono::milliseconds(peer->index));
+    Draw draw(seed);
+    disk_.crash([&draw](uint64_t n) { return draw.below(n); });
+    std::vector<std::string> warnings;
+    const std::optional<Manifest> found = find_newest(disk_, SimTrainer::kFolder, warnings);
+    if ((found ? found->step : -1) < step)
+      throw Violation{"I13", detail::concat("the checkpoint of step ", step, " was lost with the ",
+                                            "power; ", warnings.empty() ? "" : warnings.back())};
   }
   void kill(Peer& peer, TimePoint back_at) {
     net_.kill(*peer.life->host);

@@ -29,6 +29,7 @@ struct SimClusterOptions {
   bool early_acknowledgement = false;  // a client takes each for that of the step after it
   bool values_of_before = false;       // a client takes each version for the one before it
   bool cuts_stay = false;              // a link that was cut stays so
+  bool lying_disk = false;             // files that were synced are not kept
   bool deaths_denied = false;          // the checks believe that no ps dies
   bool busy_after_kill = false;        // a killed process still does all that it has queued
 };
@@ -49,6 +50,7 @@ inline SimClusterOptions calm(SimClusterOptions o) {
   o.late_program = false;
   o.other_data_after_kill = o.doubled_apply = o.busy_after_kill = false;
   o.early_acknowledgement = o.values_of_before = o.cuts_stay = o.deaths_denied = false;
+  o.lying_disk = false;
   return o;
 }
 

@@ -90,6 +90,12 @@ class SimModel {
   }
 };
 
+// The step in the path of a checkpoint; -1: there is none.
+inline int64_t step_in(const std::string& path) {
+  const size_t at = path.rfind("-step");
+  return at == path.npos ? -1 : std::stoll(path.substr(at + 5));
+}
+
 // The laws that a training's program can see broken.
 class SimLaws {
  public:
@@ -98,8 +104,7 @@ class SimLaws {
 
   // `newest`: the path of the newest checkpoint that was taken; empty: none.
   void begins(int64_t replica, int64_t step, const std::string& newest) const {
-    const size_t at = newest.rfind("-step");
-    if (at != newest.npos && step < std::stoll(newest.substr(at + 5)))
+    if (step < step_in(newest))
       throw Violation{"I13",
                       detail::concat("step ", step, " is done again, and there is ", newest)};
     if (const auto done = done_.find(replica);
@@ -137,6 +142,7 @@ class SimTrainer final : public TrainProgram {
         model_(world_.options, replicas),
         master_(process, model_.graph, session_of(number, life)),
         laws_(world_.options, world_.ps_died) {}
+  static constexpr const char* kFolder = "/checkpoints";
   static uint64_t session_of(int number, int life) {
     return 77 + static_cast<uint64_t>(number) + 1000 * static_cast<uint64_t>(life);
   }
@@ -157,6 +163,8 @@ class SimTrainer final : public TrainProgram {
 
   bool starting() const { return prepared_ && !begun(); }  // from the first prepare() to a step
   bool training() const { return phase_ == Phase::training; }
+  // The path of the newest one that it was told of; "": none.
+  std::string checkpoint() const { return driver_ ? driver_->newest() : ""; }
   bool reading() const { return phase_ == Phase::reading; }
   bool gave_up() const { return phase_ == Phase::gave_up; }  // and is to be started again
   bool owner() const { return group_->owner(); }
@@ -204,7 +212,6 @@ class SimTrainer final : public TrainProgram {
 
  private:
   using Event = TrainDriver::Event;
-  static constexpr const char* kFolder = "/checkpoints";
   enum class Phase : uint8_t {
     joining,
     preparing,
