@@ -43,6 +43,7 @@ bool is_final(Refusal why) {
     case Refusal::stale_incarnation:
     case Refusal::same_node:
     case Refusal::malformed:
+    case Refusal::other_secret:
       return true;
     default:
       return false;

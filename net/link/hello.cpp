@@ -17,12 +17,10 @@ constexpr std::string_view kMagic = "TROUPE\r\n";
 // Offsets in the packet. The ones below 256 are the same in all versions.
 constexpr size_t kAtVersion = 8, kAtKind = 10, kAtRefusal = 11, kAtText = 16;
 constexpr size_t kAtCluster = 256, kAtJob = 320, kAtAddress = 384, kAtNumbers = 512, kAtOps = 576,
-                 kAtCrc = kGreetingBytes - 4;
-static_assert(kAtOps + kOwnOpsMax + 1 <= kAtCrc);
+                 kAtNonce = 764, kAtProof = 796, kAtCrc = kGreetingBytes - 4;
+static_assert(kAtOps + kOwnOpsMax + 1 <= kAtNonce && kAtProof + sizeof(Proof) == kAtCrc);
 
-using Packet = std::array<std::byte, kGreetingBytes>;
-
-void put_text(Packet& out, size_t at, size_t size, std::string_view text) {
+void put_text(GreetingPacket& out, size_t at, size_t size, std::string_view text) {
   std::memcpy(out.data() + at, text.data(), std::min(text.size(), size - 1));
 }
 
@@ -88,12 +86,14 @@ const char* to_string(Refusal refusal) {
       return "busy";
     case Refusal::malformed:
       return "malformed";
+    case Refusal::other_secret:
+      return "other_secret";
   }
   return "unknown";
 }
 
-Packet encode(const Greeting& greeting) {
-  Packet out{};
+GreetingPacket encode(const Greeting& greeting) {
+  GreetingPacket out{};
   const Hello& h = greeting.hello;
   TROUPE_CHECK(
       h.cluster.size() <= kNameMax && h.job.size() <= kNameMax && h.address.size() <= kAddressMax,
@@ -108,8 +108,16 @@ Packet encode(const Greeting& greeting) {
   for (const auto& [at, size, field] : kTexts) put_text(out, at, size, h.*field);
   visit_numbers(
       h, [&](size_t at, const auto& value) { std::memcpy(out.data() + at, &value, sizeof value); });
+  std::memcpy(out.data() + kAtNonce, greeting.nonce.data(), greeting.nonce.size());
+  std::memcpy(out.data() + kAtProof, greeting.proof.data(), greeting.proof.size());
   const uint32_t crc = crc32c(std::span(out).first(kAtCrc));
   std::memcpy(out.data() + kAtCrc, &crc, sizeof crc);
+  return out;
+}
+
+GreetingPacket without_proof(std::span<const std::byte> bytes) {
+  GreetingPacket out{};
+  std::memcpy(out.data(), bytes.data(), kAtProof);
   return out;
 }
 
@@ -128,8 +136,8 @@ std::optional<Greeting> decode_greeting(std::span<const std::byte> in) {
   const auto kind = static_cast<uint8_t>(in[kAtKind]);
   const auto refusal = static_cast<uint8_t>(in[kAtRefusal]);
   if (crc != crc32c(in.first(kAtCrc)) || kind < 1 ||
-      kind > static_cast<uint8_t>(GreetingKind::redirect) ||
-      refusal > static_cast<uint8_t>(Refusal::malformed))
+      kind > static_cast<uint8_t>(GreetingKind::challenge) ||
+      refusal > static_cast<uint8_t>(Refusal::other_secret))
     return std::nullopt;
   Greeting out;
   out.kind = static_cast<GreetingKind>(kind);
@@ -148,6 +156,8 @@ std::optional<Greeting> decode_greeting(std::span<const std::byte> in) {
   if (!is_good_name(h.cluster) || !is_good_name(h.job) || !is_printable(h.address) ||
       !is_printable(h.ops) || h.task < 0)
     return std::nullopt;
+  std::memcpy(out.nonce.data(), in.data() + kAtNonce, out.nonce.size());
+  std::memcpy(out.proof.data(), in.data() + kAtProof, out.proof.size());
   return out;
 }
 

@@ -6,9 +6,15 @@
 //          <----------------------  hello, or a refusal with a text
 //   confirm (first frame)  ------>  from here on both may send frames
 //
+// With a secret, two packets come before the judgement, and the answer has a proof, too:
+//
+//   hello, with a nonce  -------->  judges nothing
+//          <----------------------  challenge, with a nonce
+//   hello again, with a proof  -->  verifies it, judges
+//
 // The first 256 bytes (magic, version, kind, refusal, text) have the same layout in all versions,
-// so that a refusal is always readable. Before the greeting, a connection allocates memory for this
-// packet only.
+// so that a refusal is always readable. Before the greeting, a connection allocates memory for
+// three packets only.
 //
 // Owner: the code that builds it. Thread: any.
 #pragma once
@@ -21,12 +27,13 @@
 
 #include "net/link/seams.hpp"
 #include "net/wire/address.hpp"
+#include "net/link/secret.hpp"
 
 namespace troupe {
 
 inline constexpr uint16_t kProtocolVersion =
-    9;  // raised by every change of greetings, frames or messages
-inline constexpr size_t kGreetingBytes = 768;
+    10;  // raised by every change of greetings, frames or messages
+inline constexpr size_t kGreetingBytes = 832;
 inline constexpr size_t kGreetingPrefix = 256;
 
 // The fields of CAF's node id.
@@ -65,25 +72,33 @@ enum class Refusal : uint8_t {
   linked,             // nothing: a link exists already
   busy,               // retry: too many members or too many requests for a task number
   malformed,          // give up
+  other_secret,       // give up: one side does not know the other's secret
 };
 const char* to_string(Refusal refusal);
 
 enum class GreetingKind : uint8_t {
   hello = 1,
   refusal,
-  ask_task,  // dialler: which task number of hello.job is free?
-  assigned,  // acceptor: hello.task is
-  redirect,  // acceptor: ask the process at hello.address
+  ask_task,   // dialler: which task number of hello.job is free?
+  assigned,   // acceptor: hello.task is
+  redirect,   // acceptor: ask the process at hello.address
+  challenge,  // acceptor: prove that you know the secret
 };
 
 struct Greeting {
   GreetingKind kind = GreetingKind::hello;
   Refusal refusal = Refusal::none;
   std::string text;
-  Hello hello;  // of the speaker
+  Hello hello;    // of the speaker
+  Nonce nonce{};  // of a speaker with a secret
+  Proof proof{};
 };
 
-std::array<std::byte, kGreetingBytes> encode(const Greeting& greeting);
+using GreetingPacket = std::array<std::byte, kGreetingBytes>;
+GreetingPacket encode(const Greeting& greeting);
+// The greeting of `bytes` as proofs cover it: proof and checksum are zero. Requires: kGreetingBytes
+// bytes.
+GreetingPacket without_proof(std::span<const std::byte> bytes);
 // Checks the first bytes as they arrive. Returns `none` while they can still become a greeting of
 // this version.
 Refusal check_prefix(std::span<const std::byte> bytes);

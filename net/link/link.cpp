@@ -17,7 +17,8 @@ Segment packet(const std::array<std::byte, N>& bytes) {
 }  // namespace
 
 Link::Link(Role role, ConnectionPtr connection, Greeting hello, LinkHost& host,
-           std::function<void(std::function<void()>)> post, TimePoint now)
+           std::function<void(std::function<void()>)> post, TimePoint now,
+           std::shared_ptr<const Secret> secret)
     : connection_(std::move(connection)),
       host_(host),
       post_(std::move(post)),
@@ -27,7 +28,7 @@ Link::Link(Role role, ConnectionPtr connection, Greeting hello, LinkHost& host,
                   if (const auto self = weak.lock()) self->sender_.resume();
                 });
               }),
-      handshake_(role, std::move(hello)),
+      handshake_(role, std::move(hello), std::move(secret), connection_->peer_address()),
       liveness_(now),
       buffer_(kStrangerScratch) {}
 
@@ -49,7 +50,8 @@ void Link::start() {
   handlers.on_closed = [weak](const std::string& reason) {
     const auto self = weak.lock();
     if (!self) return;
-    const bool mute = self->state_ == State::greeting && self->role() == Role::dialler;
+    const bool mute = self->state_ == State::greeting && self->role() == Role::dialler &&
+                      !self->handshake_.challenged();
     self->close_now(mute ? "it hung up without a greeting (" + reason +
                                "); does a Troupe node listen there?"
                          : reason);
@@ -121,12 +123,18 @@ void Link::received(size_t count) {
 }
 
 bool Link::read_greeting() {
-  std::optional<Greeting> end;
-  const auto theirs = handshake_.read(buffer_.unread(), end);
-  if (end) end_greeting(*end);
-  if (!theirs) return false;
+  const Handshake::Step step = handshake_.read(buffer_.unread());
+  if (step.act == Handshake::Act::wait) return false;
+  if (step.act == Handshake::Act::end) {
+    end_greeting(step.greeting);
+    return false;
+  }
   buffer_.skip(kGreetingBytes);
-  const Greeting answer = host_.judge(*this, *theirs);
+  if (step.act == Handshake::Act::send) {
+    sender_.send_first(packet(step.packet));
+    return true;
+  }
+  const Greeting answer = host_.judge(*this, step.greeting);
   if (state_ == State::closed) return true;
   if (answer.kind != GreetingKind::hello || answer.refusal != Refusal::none) {
     end_greeting(answer);
@@ -135,14 +143,14 @@ bool Link::read_greeting() {
     go_up();
   } else {
     state_ = State::provisional;
-    sender_.send_first(packet(encode(answer)));
+    sender_.send_first(packet(handshake_.seal(answer)));
   }
   return true;
 }
 
 // Ends the link before it is up. An acceptor sends the reason first.
 void Link::end_greeting(const Greeting& answer) {
-  if (role() == Role::acceptor) sender_.send_first(packet(encode(answer)));
+  if (role() == Role::acceptor) sender_.send_first(packet(handshake_.seal(answer)));
   close_now(answer.text, answer.refusal);
 }
 

@@ -33,9 +33,10 @@ class Link;
 class LinkHost {
  public:
   virtual ~LinkHost() = default;
-  // The other side has greeted. The link continues if the answer is a hello with Refusal::none.
-  // Otherwise the acceptor sends the answer as a refusal, and the dialler closes without one. The
-  // acceptor may answer a question (ask_task) with any kind of greeting.
+  // The other side has greeted, and proved that it knows the secret. The link continues if the
+  // answer is a hello with Refusal::none. Otherwise the acceptor sends the answer as a refusal, and
+  // the dialler closes without one. The acceptor may answer a question (ask_task) with any kind of
+  // greeting.
   virtual Greeting judge(Link& link, const Greeting& theirs) = 0;
   virtual void established(Link& link) = 0;
   virtual void control(Link& link, Control type, std::span<const std::byte> payload) = 0;
@@ -57,9 +58,11 @@ class Link : public std::enable_shared_from_this<Link> {
   using Role = Handshake::Role;
   enum class State : uint8_t { greeting, provisional, up, closed };
 
-  // `hello`: this process's greeting. `post` runs a function on the net thread soon.
+  // `hello`: this process's greeting. `post` runs a function on the net thread soon. `secret`: of
+  // the cluster; null without one.
   Link(Role role, ConnectionPtr connection, Greeting hello, LinkHost& host,
-       std::function<void(std::function<void()>)> post, TimePoint now);
+       std::function<void(std::function<void()>)> post, TimePoint now,
+       std::shared_ptr<const Secret> secret = {});
   ~Link();
   void start();
   void tick(TimePoint now);

@@ -24,11 +24,16 @@ struct LinkEnd final : LinkHost {
     Errc code;
     std::string text;
   };
+  struct Habits {
+    bool deny_memory = false, eat = true;
+  };
   sim::SimHost& host;
   std::shared_ptr<Link> link;
+  std::shared_ptr<const Secret> secret;  // null: none
   Greeting answer;
   TimerPtr timer;
-  bool up = false, closed_ = false, deny_memory = false, eat = true;
+  Habits habits;
+  bool up = false, closed_ = false;
   std::string reason;
   Refusal refusal = Refusal::none;
   std::vector<Got> messages;
@@ -44,7 +49,7 @@ struct LinkEnd final : LinkHost {
     answer.hello = hello;
     link = std::make_shared<Link>(
         role, std::move(connection), Greeting{GreetingKind::hello, Refusal::none, "", hello}, *this,
-        [this](std::function<void()> fn) { host.post(std::move(fn)); }, host.now());
+        [this](std::function<void()> fn) { host.post(std::move(fn)); }, host.now(), secret);
     link->start();
     tick();
   }
@@ -67,7 +72,7 @@ struct LinkEnd final : LinkHost {
   }
   void caf_bytes(Link& l, std::span<const std::byte> bytes) override {
     caf.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (eat) l.eaten(bytes.size());
+    if (habits.eat) l.eaten(bytes.size());
   }
   std::optional<TensorClaim> claim(uint16_t kind, std::span<const std::byte> header,
                                    std::string& why) override {
@@ -80,7 +85,7 @@ struct LinkEnd final : LinkHost {
   }
   Tensor allocate(DType dtype, const Shape& shape) override {
     ++allocations;
-    if (deny_memory) throw Error(Errc::out_of_memory, "the pool is empty");
+    if (habits.deny_memory) throw Error(Errc::out_of_memory, "the pool is empty");
     return Tensor::empty(dtype, shape);
   }
   void closed(Link&, const std::string& why, Refusal r) override {
@@ -111,6 +116,10 @@ struct LinkPair {
     REQUIRE(both_up());
   }
 };
+
+inline void give_secret(LinkEnd& end, const std::string& key = "the key of both sides") {
+  end.secret = std::make_shared<const Secret>(key, end.host.rng());
+}
 
 inline Tensor ramp(int64_t n) {
   Tensor t = Tensor::empty(DType::f32, Shape{n});

@@ -83,16 +83,16 @@ TEST_CASE("the queue of a peer that takes nothing is bounded, and the sender is 
 TEST_CASE("CAF bytes wait for the reader to take them, and past the budget the link ends") {
   LinkPair p;
   p.connect_both();
-  p.b.eat = false;
+  p.b.habits.eat = false;
   for (int i = 0; i < 3; ++i) p.a.link->send_caf(std::vector<char>(3 << 20, 'x'));
   p.net.run_for(2s);
   CHECK(p.b.caf.size() <= static_cast<size_t>(kCafWindow));
   CHECK(p.b.caf.size() > static_cast<size_t>(kCafWindow) / 2);
-  p.b.eat = true;
+  p.b.habits.eat = true;
   p.b.link->eaten(p.b.caf.size());
   p.net.run_for(2s);
   CHECK(p.b.caf.size() == 9u << 20);
-  p.b.eat = false;
+  p.b.habits.eat = false;
   for (int i = 0; i < 20; ++i) p.a.link->send_caf(std::vector<char>(10 << 20, 'x'));
   p.net.run_for(100ms);
   CHECK(p.a.closed_);
@@ -105,7 +105,7 @@ TEST_CASE("who sends CAF bytes past what it was granted loses its link") {
     LinkPair p;
     p.net.faults.window = 16 << 20;
     auto [x, y] = p.net.connect(p.left, p.right);
-    p.b.eat = eat;
+    p.b.habits.eat = eat;
     p.b.open(Link::Role::acceptor, y, hello_of("ps", 0));
     Stranger s(x);
     s.greet(hello_of("worker", 1));
@@ -144,7 +144,7 @@ TEST_CASE("a small frame that claims a large tensor gets no memory for it") {
 TEST_CASE("without memory for a tensor its message says so and the link lives") {
   LinkPair p;
   p.connect_both();
-  p.b.deny_memory = true;
+  p.b.habits.deny_memory = true;
   p.a.send(1, 2, Deliver{.key = {.edge = 4}, .value = ramp(100'000)});
   p.a.send(1, 2, Push{.ticket = 77, .gradient = ramp(10)});
   p.net.run_for(1s);
@@ -153,7 +153,7 @@ TEST_CASE("without memory for a tensor its message says so and the link lives") 
     CHECK(got.code == Errc::out_of_memory);
     CHECK(got.text.find("the pool is empty") != got.text.npos);
   }
-  p.b.deny_memory = false;
+  p.b.habits.deny_memory = false;
   p.a.send(1, 2, Deliver{.value = ramp(100'000)});
   p.net.run_for(1s);
   REQUIRE(p.b.messages.size() == 3);

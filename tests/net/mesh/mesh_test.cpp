@@ -153,7 +153,7 @@ TEST_CASE("a stranger who speaks something else is refused and reaches nothing")
   MeshNode a("ps", 0, {});
   const std::string heard = converse(a.address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK(heard.find("link of a Troupe cluster") != heard.npos);
-  CHECK(converse(a.address, std::string(5000, '\xff')).size() <= 768);
+  CHECK(converse(a.address, std::string(5000, '\xff')).size() <= kGreetingBytes);
   CHECK(a.mesh->stats().empty());
   CHECK(a.history.empty());
 }

@@ -136,12 +136,15 @@ class SimNet {
   }
 
   // A stream between two hosts without a listener, for tests of links. Returns its ends.
-  std::pair<ConnectionPtr, ConnectionPtr> connect(SimHost& a, SimHost& b) {
+  // a has dialled `port` of b.
+  std::pair<ConnectionPtr, ConnectionPtr> connect(SimHost& a, SimHost& b,
+                                                  const std::string& port = ":1") {
     auto there = std::make_shared<Pipe>(), back = std::make_shared<Pipe>();
     there->from = back->to = &a;
     there->to = back->from = &b;
     auto left = std::make_shared<End>(*this, there, back),
          right = std::make_shared<End>(*this, back, there);
+    left->port_ = port;
     there->writer = left, there->reader = right;
     back->writer = right, back->reader = left;
     pipes_.push_back(there), pipes_.push_back(back);
@@ -176,7 +179,7 @@ class SimNet {
       SimHost& there = *it->second.host;
       if (cuts_.count({here.task(), there.task()}) || cuts_.count({there.task(), here.task()}))
         return at(here, timeout, [on_done] { on_done(nullptr, "no answer in time"); });
-      const auto [mine, theirs] = connect(here, there);
+      const auto [mine, theirs] = connect(here, there, address.substr(address.rfind(':')));
       at(there, ns{0}, [this, address, theirs = theirs] {
         const auto listener = listeners_.find(address);
         if (listener != listeners_.end()) listener->second.on_accept(theirs);
@@ -254,11 +257,12 @@ class SimNet {
       out_->end_reason = "closed by the peer";
       net_.schedule_delivery(out_);
     }
-    std::string peer_address() const override { return out_->to->ip + ":1"; }
+    std::string peer_address() const override { return out_->to->ip + port_; }
 
     SimNet& net_;
     PipePtr out_, in_;
     ConnectionHandlers handlers_;
+    std::string port_ = ":1";  // of the other end
     bool started_ = false, closed_ = false;
   };
 
@@ -358,6 +362,10 @@ class SimNet {
         continue;
       }
       if (raw.size() - passed < kFrameHeader) return pass();
+      if (check_prefix(std::span(raw).subspan(passed, kFrameHeader)) == troupe::Refusal::none) {
+        pipe->to_border = kGreetingBytes;  // the one after a challenge, or its answer
+        continue;
+      }
       uint32_t length;
       std::memcpy(&length, raw.data() + passed + 4, 4);
       if (plain) {
