@@ -21,7 +21,7 @@
 #include <spdlog/logger.h>
 
 #include "net/wire/message_kinds.hpp"
-#include "net/link/seams.hpp"
+#include "net/link/secret.hpp"
 
 namespace troupe {
 
@@ -88,6 +88,8 @@ struct MeshOptions {
   // error.
   std::function<Tensor(DType, const Shape&)> allocate = {};
   std::shared_ptr<spdlog::logger> log = {};  // empty: silent
+  // Members prove to each other that they know it; null: any process may be a member.
+  std::shared_ptr<const Secret> secret = {};
 };
 
 struct PeerStats {
@@ -154,6 +156,7 @@ struct TaskRequest {
   uint64_t fingerprint = 0;
   std::string ops = {};  // from own_ops()
   std::chrono::milliseconds timeout{60'000};
+  std::shared_ptr<const Secret> secret = {};  // of the cluster; null: none
 };
 void draw_task(Transport& transport, Clock& clock, Rng& rng, const TaskRequest& request,
                std::function<void(Errc, const std::string& text, int32_t task)> done);

@@ -33,7 +33,8 @@ void check(const MeshOptions& options) {
   if (!is_loopback(where.host) && !options.insecure)
     throw Error(Errc::bad_configuration, "refusing to listen on ", options.listen,
                 ": links beyond loopback are not encrypted, and whoever reaches the port controls "
-                "this process; listen on 127.0.0.1, or say --insecure on a network you trust");
+                "this process, or with a secret whoever is on the way; listen on 127.0.0.1, or say "
+                "--insecure on a network you trust");
   if (is_wildcard(where.host))
     throw Error(
         Errc::bad_configuration, "refusing to listen on ", options.listen,
@@ -79,8 +80,8 @@ std::string Mesh::Core::start(const caf::actor& agent, MeshListener* listener) {
     bridge_ = std::make_unique<CafBridge>(system_, agent, caf_events());
     for (const std::string& seed : options_.seeds)
       if (seed != address) targets_.add_seed(seed, clock_.now());
-    options_.log->info("listening: address={} cluster={} incarnation={}", address, options_.cluster,
-                       options_.incarnation);
+    options_.log->info("listening: address={} cluster={} incarnation={} secret={}", address,
+                       options_.cluster, options_.incarnation, options_.secret ? "given" : "none");
     tick();
   });
   return address;
@@ -141,7 +142,7 @@ std::shared_ptr<Link> Mesh::Core::open(Link::Role role, ConnectionPtr connection
       role, std::move(connection),
       Greeting{GreetingKind::hello, Refusal::none, "", members_.self()}, *this,
       [&transport = transport_](std::function<void()> fn) { transport.post(std::move(fn)); },
-      clock_.now());
+      clock_.now(), options_.secret);
   links_.push_back(link);
   return link;
 }

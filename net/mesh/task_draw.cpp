@@ -50,7 +50,7 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
               Link::Role::dialler, std::move(connection),
               Greeting{GreetingKind::ask_task, Refusal::none, "", self->hello_}, *self,
               [&t = self->transport_](std::function<void()> fn) { t.post(std::move(fn)); },
-              self->clock_.now());
+              self->clock_.now(), self->request_.secret);
           self->link_->start();
           self->tick();
         });

@@ -41,7 +41,8 @@ struct SimNode : MeshListener {
   int asked = 0;
 
   SimNode(sim::SimHost& h, const std::string& job, int task, std::vector<std::string> seeds,
-          uint64_t incarnation = 1, const std::string& listen = "127.0.0.1:0")
+          uint64_t incarnation = 1, const std::string& listen = "127.0.0.1:0",
+          const std::string& secret = "")
       : host(h),
         config(h.rng()),
         system(config),
@@ -62,6 +63,7 @@ struct SimNode : MeshListener {
                         .seeds = std::move(seeds),
                         .kinds = data_kinds(),
                         .insecure = true};
+    if (!secret.empty()) options.secret = std::make_shared<const Secret>(secret, host.rng());
     mesh = std::make_unique<Mesh>(system, host, host, host.rng(), doors, options);
     address = mesh->start(agent, this);
   }
@@ -88,12 +90,13 @@ struct SimNode : MeshListener {
 struct World {
   sim::SimNet net;
   std::vector<std::unique_ptr<SimNode>> nodes;
+  std::string secret;  // of the nodes that are added next; empty: none
   explicit World(uint64_t seed) : net(seed) {}
   SimNode& add(const std::string& job, int task, std::vector<std::string> seeds,
                uint64_t incarnation = 1, const std::string& listen = "127.0.0.1:0") {
     sim::SimHost& host = net.add(job + std::to_string(task));
     nodes.push_back(
-        std::make_unique<SimNode>(host, job, task, std::move(seeds), incarnation, listen));
+        std::make_unique<SimNode>(host, job, task, std::move(seeds), incarnation, listen, secret));
     return *nodes.back();
   }
   bool run_actors() {
@@ -515,6 +518,86 @@ TEST_CASE("a task draw ends in time, whatever it talks to") {
       CHECK(told == Errc::peer_lost);
       CHECK(w.net.now() - begin <= timeout + 1ms);
     }
+}
+
+TEST_CASE("members with a secret meet, and one without it is refused for good") {
+  World w(17);
+  w.secret = "the secret of this cluster";
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  SimNode& c = w.add("worker", 1, {a.address});
+  REQUIRE(w.run_until([&] { return b.agents.size() == 2 && c.agents.size() == 2; }, 10s));
+  caf::anon_send(b.agents.at("/job:ps/task:0"), 1);
+  REQUIRE(w.run_until([&] { return a.asked == 1; }, 5s));
+  for (const char* other : {"", "the secret of another one"}) {
+    w.secret = other;
+    SimNode& d = w.add("worker", 2, {a.address});
+    REQUIRE(w.run_until([&] { return !d.refusal.empty(); }, 10s));
+    CHECK(d.refusal.find("--secret-file") != std::string::npos);
+    CHECK(d.agents.empty());
+  }
+  CHECK(a.refusal.empty());
+  CHECK(a.agents.size() == 2);
+}
+
+TEST_CASE("a process that proves nothing moves no member and draws no number") {
+  World w(18);
+  w.secret = "the secret of this cluster";
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  sim::SimHost& host = w.net.add("stranger");
+  Greeting greeting{GreetingKind::hello, Refusal::none, "", {}};
+  greeting.hello = {.cluster = "troupe", .job = "worker", .task = 0, .incarnation = ~uint64_t{0}};
+  greeting.nonce[0] = std::byte{1};
+  for (const auto kind : {GreetingKind::hello, GreetingKind::ask_task}) {
+    greeting.kind = kind;
+    for (const int task : {0, 7}) {
+      greeting.hello.task = task;
+      host.dial("127.0.0.1:1000", 1s, [&](ConnectionPtr connection, const std::string&) {
+        strangers.push_back(std::make_unique<Stranger>(std::move(connection)));
+        strangers.back()->say(encode(greeting));
+      });
+      w.run_for(1s);
+    }
+  }
+  REQUIRE(strangers.size() == 4);
+  for (const auto& s : strangers) CHECK(s->heard.size() == kGreetingBytes);  // a challenge
+  CHECK(a.agents.size() == 1);
+  CHECK(a.history == std::vector<std::string>{"up /job:worker/task:0"});
+  const auto draw = [&](const std::string& secret) {
+    std::pair<Errc, int32_t> out{Errc::ok, -1};
+    TaskRequest request{"troupe", "worker", {a.address}, 0, {}, 5'000ms};
+    if (!secret.empty()) request.secret = std::make_shared<const Secret>(secret, host.rng());
+    draw_task(host, host, host.rng(), request, [&](Errc code, const std::string&, int32_t task) {
+      out = {code, task};
+    });
+    w.run_until([&] { return out.second >= 0; }, 10s);
+    return out;
+  };
+  CHECK(draw("") == std::pair{Errc::bad_configuration, 0});
+  CHECK(draw("the secret of another one") == std::pair{Errc::bad_configuration, 0});
+  CHECK(draw(w.secret) == std::pair{Errc::ok, 1});  // the first that is free: nobody reserved it
+  strangers.clear();
+}
+
+TEST_CASE("a silent stranger of a member's name does not keep us from dialling that member") {
+  World w(19);
+  w.secret = "the secret of this cluster";
+  SimNode& a = w.add("ps", 0, {"127.0.0.1:1001"}, 1, "127.0.0.1:1000");
+  std::unique_ptr<Stranger> stranger;
+  Greeting greeting{GreetingKind::hello, Refusal::none, "", {}};
+  greeting.hello = {.cluster = "troupe", .job = "chief", .task = 0, .incarnation = 1};
+  greeting.nonce[0] = std::byte{1};
+  w.net.add("stranger").dial(a.address, 1s, [&](ConnectionPtr connection, const std::string&) {
+    stranger = std::make_unique<Stranger>(std::move(connection));
+    stranger->say(encode(greeting));
+  });
+  w.run_for(100ms);
+  w.add("chief", 0, {}, 1, "127.0.0.1:1001");
+  CHECK(w.run_until([&] { return a.agents.size() == 1; }, 3s));
+  stranger.reset();
 }
 
 TEST_CASE("equal seeds give equal clusters, event by event") {
