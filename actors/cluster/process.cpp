@@ -104,6 +104,8 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   mesh.insecure = cluster.insecure;
   mesh.kinds = host_->kinds();
   mesh.log = log_;
+  if (!cluster.secret.empty())
+    mesh.secret = std::make_shared<const Secret>(std::move(cluster.secret), host_->rng());
   mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) {
     return memory->make(dtype, shape);
   };

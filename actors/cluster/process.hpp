@@ -35,6 +35,8 @@ struct ClusterOptions {
   // Called on any thread when the process cannot go on: its agent has died (internal), or a device
   // is lost (device_lost).
   std::function<void(Errc code, const std::string& text)> on_failure = {};
+  // The bytes that members of the cluster prove to know (read_secret()); empty: none.
+  std::string secret = {};
 };
 
 class Process {

@@ -259,6 +259,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   want_least("ConnectOptions::timeout", options.timeout.count(), 0, "0 ms or more");
   ClusterOptions cluster;
   cluster.cluster = options.cluster;
+  cluster.secret = read_secret(options.secret_file);
   for (size_t begin = 0; begin <= address.size();) {  // several addresses may be given, separated
                                                       // by commas
     const size_t end = std::min(address.find(',', begin), address.size());

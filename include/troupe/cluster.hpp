@@ -33,12 +33,17 @@ struct NodeOptions {
   // runs. Silence means to the supervisor what it means to other members: the process is frozen.
   std::function<void()> on_alive = {};
   std::chrono::milliseconds alive_every{200};
+  std::string secret_file = {};  // as ConnectOptions::secret_file
 };
 
 // Runs until `stop` is set or the node is asked to leave. Throws: Error(bad_configuration) for an
-// unknown job, and when the cluster refuses this node, with its reason; Error(io) when the port is
-// in use, with what to do; Error(internal) when the node's own actor died; Error(device_lost).
+// unknown job, for a secret that is no file of this user alone, and when the cluster refuses this
+// node, with its reason; Error(io) when the secret cannot be read, and when the port is in use,
+// with what to do; Error(internal) when the node's own actor died; Error(device_lost).
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop);
+
+// Throws: as run_node() for a secret that it cannot use.
+void check_secret_file(const std::string& file);
 
 // Asks the members at `options.seeds` for a free task number of `options.job`; it stays reserved
 // for the caller for some seconds. Throws: Error(peer_lost) when no member answers within

@@ -65,6 +65,9 @@ struct ConnectOptions {
   // The replicas whose pushes make a synchronous update, over all sessions: 0 .. replicas - 1.
   // Every session must give the same number. 0: the replicas in the graph.
   int replicas = 0;
+  // File of the bytes that the nodes know, too, at least 16, readable by nobody else. Empty: the
+  // file that TROUPE_SECRET_FILE names; none if the variable is not set.
+  std::string secret_file = {};
 };
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
@@ -162,7 +165,7 @@ class Session {
   // On a cluster, through any of its members: "host:port", or several with commas. The program
   // itself listens on 127.0.0.1. Throws: Error(peer_lost) when no member answers in time, naming
   // the missing ones; Error(bad_configuration) when the cluster refuses this process, with its
-  // reason.
+  // reason, and for a secret that is no such file; Error(io) for one that cannot be read.
   static Session connect(Graph& graph, const std::string& address, ConnectOptions options = {});
 
   Session(Session&&) noexcept;

@@ -177,6 +177,19 @@ const sim::Scenario cluster_ps_links_kill = scenario(
       lose_ps_links(plan);
       plan.kill_ps(1);
     });
+const sim::Scenario cluster_secret = scenario(
+    "cluster-secret", 10,
+    [](sim::Draw& draw, SimClusterOptions& o) {
+      o.secret = true;
+      o.edges = true;
+      checkpoints(draw, o);
+    },
+    [](FaultPlan& plan) {
+      plan.lose_messages();
+      plan.kill_workers(plan.draw.between(0, 1));
+      plan.kill_ps(plan.draw.between(0, 1));
+      plan.cut_workers(plan.draw.between(0, 1));
+    });
 const sim::Scenario cluster_async = scenario(
     "cluster-async", 10,
     [](sim::Draw& draw, SimClusterOptions& o) {
@@ -323,6 +336,10 @@ TEST_CASE("cluster-ps-links-shared: the same with two programs that share parame
 
 TEST_CASE("cluster-ps-links-kill: the same beside a ps that dies changes no bit") {
   cluster_ps_links_kill.run();
+}
+
+TEST_CASE("cluster-secret: processes that prove a secret find each other again after all faults") {
+  cluster_secret.run();
 }
 
 TEST_CASE("cluster-async: under all faults every asynchronous gradient is applied once") {

@@ -113,6 +113,7 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   cluster.listen = options.listen;
   cluster.seeds = options.seeds;
   cluster.insecure = options.insecure;
+  cluster.secret = read_secret(options.secret_file);
   const std::string name = detail::concat("/job:", options.job, "/task:", options.task);
   ProcessSeams seams;
   seams.net = make_net_thread();
@@ -145,6 +146,8 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   process.log()->info("leaving: reason={}", "asked to stop");
 }
 
+void check_secret_file(const std::string& file) { read_secret(file); }
+
 int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
   check_job(options.job);
   TaskRequest request;
@@ -164,6 +167,8 @@ int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
   std::promise<Answer> promise;
   auto future = promise.get_future();
   SystemRng rng;
+  if (std::string secret = read_secret(options.secret_file); !secret.empty())
+    request.secret = std::make_shared<const Secret>(std::move(secret), rng);
   const auto net = make_net_thread();
   draw_task(net->transport(), net->clock(), rng, request,
             [&promise](Errc code, const std::string& text, int32_t task) {

@@ -169,6 +169,7 @@ class SimCluster {
     troupe::ClusterOptions cluster{.listen = address(peer.index)};
     for (int i = 0; i < kPs + kWorkers; ++i)
       if (i != peer.index) cluster.seeds.push_back(address(i));
+    if (o_.secret) cluster.secret = "the secret of all processes";
     ProcessSeams seams = seams_of(*life.host);
     const auto on_shard = [this, &life](const std::string& container, Shard& shard) {
       if (!is_present(container)) return;

@@ -23,6 +23,7 @@ struct SimClusterOptions {
   bool edges = false;   // a part of each tower is on the worker after its own
   int64_t pace_ms = 0;  // at most so long after it may, a step begins: faults fall into a training
   bool late_program = false;  // the second client begins while the first one trains
+  bool secret = false;        // all processes prove to each other that they know one
   // Mistakes on purpose, to see that the checks find them.
   bool other_data_after_kill = false;  // a replica whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice
@@ -59,7 +60,7 @@ inline std::string describe(const SimClusterOptions& o) {
                         " steps=", o.steps, " checkpoint_every=", o.checkpoint_every,
                         " pause_every=", o.pause_every, " hidden=", o.hidden,
                         " optimizer=", o.optimizer, " edges=", o.edges, " pace_ms=", o.pace_ms,
-                        " late_program=", o.late_program);
+                        " late_program=", o.late_program, " secret=", o.secret);
 }
 
 }  // namespace troupe::sim
