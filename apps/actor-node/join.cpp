@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -36,6 +37,9 @@ void add_node_flags(Flags& flags, NodeFlags& to) {
   flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
   flags.add("insecure", &to.insecure,
             "allow addresses beyond loopback; there is no TLS on the links");
+  flags.add("secret-file", &to.secret_file,
+            "file of 16 to 1024 bytes that all processes of the cluster prove to know; readable by "
+            "this user alone. Without it: the one that TROUPE_SECRET_FILE names");
 }
 
 void check_node_flags(const NodeFlags& given) {
@@ -145,6 +149,7 @@ NodeOptions node_of(const JoinOptions& given) {
   if (given.listen) out.listen = *given.listen;
   out.seeds = given.seeds;
   out.insecure = given.node.insecure;
+  out.secret_file = given.node.secret_file;
   out.process.threads = given.node.threads;
   out.process.cpu_devices = given.cpu_devices;
   out.process.memory_budget_bytes = given.node.memory_mib << 20;
@@ -166,6 +171,11 @@ void run(NodeOptions node, const JoinOptions& given, bool& listening) {
   if (!given.job) node.process.log(troupe::LogLevel::info, "no --job was given: this is a worker");
   node.on_listening = [&](const std::string& address) {
     listening = true;
+    if (node.secret_file.empty() && !std::getenv("TROUPE_SECRET_FILE") &&
+        node.process.log_level <= troupe::LogLevel::warn)
+      node.process.log(troupe::LogLevel::warn,
+                       "no --secret-file: all users of this machine can "
+                       "join the cluster and control this process");
     if (given.address_file) write_address(*given.address_file, address);
   };
   troupe::run_node(node, stop_requested);

@@ -257,7 +257,8 @@ void LocalCluster::start(Node& node) {
   for (const Node& other : nodes_)
     if (&other != &node) what.command.insert(what.command.end(), {"--seed", other.address});
   what.command.insert(what.command.end(), node_flags_.begin(), node_flags_.end());
-  what.output = open_log(node);
+  what.output = open_log(node);  // in a folder that is there
+  if (const std::string error = secret_ ? secret_->keep() : ""; !error.empty()) warn(error);
   what.inherited = pulse[1];
   what.own_group = true;  // signals of a terminal reach nodes through us, in order
   node.pid = spawn(what, say_);

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/actor-node/secret_file.hpp"
 #include "troupe/cluster.hpp"
 #include "troupe/session.hpp"
 
@@ -53,6 +54,8 @@ class LocalCluster {
   LocalCluster(const LocalCluster&) = delete;
 
   const troupe::ClusterSpec& spec() const { return spec_; }
+  // Nodes read it as they start: it is written again before, if it is gone.
+  void keep(const SecretFile& secret) { secret_ = &secret; }
   // Starts what is due and kills what is frozen. Returns how long until it wants to be called
   // again.
   Millis look();
@@ -78,6 +81,7 @@ class LocalCluster {
   const std::vector<std::string> node_flags_;
   const Limits limits_;
   const troupe::LogSink say_;
+  const SecretFile* secret_ = nullptr;  // null: not ours to keep
   std::vector<Node> nodes_;
   std::vector<int> held_ports_;  // sockets
   bool gave_up_ = false;

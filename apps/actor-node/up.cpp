@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "apps/actor-node/local_cluster.hpp"
+#include "apps/actor-node/secret_file.hpp"
 #include "apps/actor-node/signals.hpp"
 #include "apps/actor-node/verbs.hpp"
 #include "apps/console_log.hpp"
@@ -47,8 +48,8 @@ void add_up(Flags& flags, UpOptions& to) {
   flags.add("first-port", &to.first_port,
             "nodes listen on this port and the next ones; 0: on any free ones");
   flags.add("run-dir", &to.run_dir,
-            "folder for logs, pid files and the cluster spec; logs and spec are kept; without it: "
-            "a temporary one");
+            "folder for logs, pid files, the cluster spec and the secret; logs and spec are kept; "
+            "without it: a temporary one");
   flags.add("frozen-after", &to.frozen_after,
             "seconds of silence after which a node is killed and started again; 0: never");
   flags.add("restarts", &to.restarts,
@@ -67,6 +68,7 @@ void check(const UpOptions& given, const std::vector<std::string>& program) {
     throw Error(Errc::invalid_argument, "wants between 1 and ", kNodesMax, " nodes, got --ps ",
                 given.ps, " --workers ", given.workers);
   check_node_flags(given.node);
+  if (!given.node.secret_file.empty()) troupe::check_secret_file(given.node.secret_file);
   const std::vector<std::string> plugins = absolute_paths(given.node.plugins);
   for (const std::string& path : plugins)
     if (path.find(':') != path.npos)
@@ -221,6 +223,13 @@ int run(const UpOptions& given, const std::vector<std::string>& command,
   if (const auto error = write_aside(folder.path() / "cluster.spec", to_string(cluster.spec())))
     throw Error(Errc::io, "cannot write cluster.spec into ", folder.path().string(), ": ",
                 error.message(), "; choose another place with --run-dir");
+  // Nodes and PROGRAM inherit the variable. The one of our own environment is not taken: it would
+  // join two clusters of one shell.
+  std::optional<SecretFile> drawn;
+  if (given.node.secret_file.empty()) cluster.keep(drawn.emplace(folder.path() / "secret"));
+  const std::filesystem::path secret =
+      drawn ? drawn->path() : std::filesystem::absolute(given.node.secret_file);
+  setenv("TROUPE_SECRET_FILE", secret.c_str(), 1);
   Spawn program;
   program.command = command;
   program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses())},

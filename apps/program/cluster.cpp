@@ -36,6 +36,7 @@ Session Cluster::open(Graph& graph, const ProcessOptions& process) const {
   connect.cluster = name;
   connect.wait_for = tasks;
   connect.timeout = patience;
+  connect.secret_file = secret_file;
   return Session::connect(graph, addresses, connect);
 }
 

@@ -17,6 +17,7 @@ struct Cluster {
   std::vector<std::string> tasks = {};  // ps and workers
   int workers = 0;                      // 0: this process alone
   std::chrono::seconds patience{60};    // for nodes that are not there yet
+  std::string secret_file = {};         // ConnectOptions::secret_file
 
   troupe::Session open(troupe::Graph& graph, const troupe::ProcessOptions& process) const;
   // For Graph::ScopeSpec: the worker of part number `part`; parts go round the workers. Empty

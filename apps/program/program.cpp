@@ -28,6 +28,12 @@ const ProcessOptions& ProgramOptions::process() const {
   return *process_;
 }
 
+Cluster ProgramOptions::where() const {
+  Cluster out = find_cluster(spec, cluster, wait);
+  out.secret_file = secret_file;
+  return out;
+}
+
 LogSink ProgramOptions::say() const { return console_voice(log_format, name); }
 
 void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) {
@@ -37,6 +43,8 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
     flags.add("resume", &to.resume, texts.resume + ", with the same flags; else they are removed");
   flags.add("spec", &to.spec, "file that says where the nodes of a cluster listen, to run there");
   flags.add("cluster", &to.cluster, "name of that cluster (default: troupe)");
+  flags.add("secret-file", &to.secret_file,
+            "file of that cluster's secret; without it: the one that TROUPE_SECRET_FILE names");
   flags.add("wait", &to.wait, "seconds until its nodes must be there");
   flags.add("patience", &to.patience,
             "seconds that a training waits for lost processes, or for room on the disk at its end");

@@ -31,9 +31,10 @@ struct ProgramOptions {
   std::vector<std::string> plugins;
   bool resume = false;
   std::string out;
+  std::string secret_file;
   std::string log_format = "text", log_level = "warn";
 
-  Cluster where() const { return find_cluster(spec, cluster, wait); }
+  Cluster where() const;
   // The ops of the plugins, and the sink for log lines; made once.
   const troupe::ProcessOptions& process() const;
   troupe::LogSink say() const;  // for the program's own words on standard error
