@@ -95,10 +95,11 @@ TEST_CASE("a node that loses a device ends with exit code 69, and the run may be
   CHECK(code_of([&] {
           session.run({y}, {{x, Tensor::of<float>({1, 3}, {2})}});
         }) == Errc::peer_lost);
-  const auto [code, text] = ended.get();
-  CHECK(exit_code(code) == 69);
-  CHECK_MESSAGE(text.starts_with("device /job:worker/task:0/device:cpu:0 is lost: "), text);
-  has(text, "it fell off the bus; its process has to begin anew");
+  const Refusal refusal = ended.get();
+  CHECK(exit_code(refusal.code) == 69);
+  CHECK_MESSAGE(refusal.text.starts_with("device /job:worker/task:0/device:cpu:0 is lost: "),
+                refusal.text);
+  has(refusal.text, "it fell off the bus; its process has to begin anew");
 }
 
 TEST_CASE("a node whose task runs already is refused with exit code 78" *
