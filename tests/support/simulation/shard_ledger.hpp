@@ -13,6 +13,7 @@
 //   I21  every push and pull is accounted for; at the end none waits
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -78,8 +79,8 @@ class ShardLedger {
   // The program has died. Its successor has other shards, and begins with a checkpoint or anew.
   void program_died() {
     for (auto& [slice, book] : books_) {
-      book.before_applied = book.applied;
-      book.before_acknowledged = book.acknowledged;
+      keep(book.applied, book.before_applied);
+      keep(book.acknowledged, book.before_acknowledged);
       book.epoch = 0;
       book.version = -1;
     }
@@ -255,6 +256,11 @@ class ShardLedger {
           book.applied[i] = book.acknowledged[i] = 0;
         }
       }
+  }
+  // One program may die before it has restored all that its predecessor did.
+  static void keep(const std::vector<int>& now, std::vector<int>& before) {
+    before.resize(now.size());
+    for (size_t i = 0; i < now.size(); ++i) before[i] = std::max(before[i], now[i]);
   }
   // A program that resumes has new shards, which are empty before they have its checkpoint.
   void take_over(Book& book, size_t i) {

@@ -106,7 +106,7 @@ class SimCluster {
   // From the last start of a process to the first step: no deadline of a request is waited for.
   static constexpr std::chrono::seconds kStartMax{5};
   // From the end of the last fault to a step that ends well, or to the first step.
-  static constexpr std::chrono::seconds kProgressMax{60};
+  static constexpr std::chrono::seconds kProgressMax{30};
 
   // A process. One that is killed stays as it is until the end of the cluster, as its destructors
   // would run what it had still to do.
@@ -389,9 +389,11 @@ class SimCluster {
     ++calm_.messages;
     const Verdict out = injuries_.of_message(from, to);
     static constexpr const char* kNames[] = {"pass", "drop", "twice", "overtake"};
-    if (out != Verdict::pass)
+    if (out != Verdict::pass) {
+      injuries_.lasts_until(net_.now());
       history_.note(detail::concat(kNames[static_cast<int>(out)], " kind=", frame.type,
                                    " from=", frame.from, " to=", frame.to));
+    }
     return out;
   }
   int peer_of_host(const std::string& name) const {
@@ -520,7 +522,9 @@ class SimCluster {
     const bool starts = all(&SimTrainer::starting);
     if (starts && injuries_.only_kills() && net_.now() - well_at > kStartMax)
       throw Violation{"I16", "all processes are there, and no training begins; " + pending()};
-    if (net_.now() - std::max(well_at, gets_on_at_) > kProgressMax)
+    const ns still = net_.now() - std::max(well_at, gets_on_at_);
+    injuries_.stood_still(still);
+    if (still > kProgressMax)
       throw Violation{"I16", "no fault is left, and the training does not get on; " + pending()};
   }
 
@@ -550,7 +554,8 @@ class SimCluster {
     }
     ledger_.check_end();
     history_.note(detail::concat("end acknowledged=", ledger_.acknowledgements(),
-                                 " lost=", ledger_.lost(), " trace=", net_.trace()));
+                                 " lost=", ledger_.lost(), " still_ms=", injuries_.still_ms(),
+                                 " trace=", net_.trace()));
   }
 
   std::string pending() {

@@ -34,12 +34,14 @@ class SimInjuries {
     orders_.clear();
   }
   // Nothing is wrong any more after this time, if no fault is still to come.
-  bool all_done() const { return next_ == faults_.size(); }
   TimePoint well_at() const { return well_at_; }
   void lasts_until(TimePoint time) { well_at_ = std::max(well_at_, time); }
   // True if all faults so far were kills.
   bool only_kills() const { return only_kills_; }
   bool disk_failed() const { return disk_failed_; }
+  // The longest time in which nothing was wrong and the training did not get on.
+  void stood_still(ns time) { still_ = std::max(still_, time); }
+  int64_t still_ms() const { return still_.count() / 1'000'000; }
   void note(const Fault& fault) {
     only_kills_ = only_kills_ && fault.kind == FaultKind::kill;
     disk_failed_ = disk_failed_ || fault.is_of_disk();
@@ -112,6 +114,7 @@ class SimInjuries {
   TimePoint well_at_{};
   bool only_kills_ = true, disk_failed_ = false;
   TimePoint full_until_{};
+  ns still_{0};
   std::vector<Fault> orders_;
   std::vector<Cut> cuts_;
   std::vector<std::pair<Fault, TimePoint>> lost_;  // and until when
