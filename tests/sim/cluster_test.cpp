@@ -34,8 +34,7 @@ class Training {
     FaultPlan plan(seed, options_, calm);
     faults(plan);
     faults_ = plan.take();
-    if (const char* text = sim::SimRequest::text("TROUPE_SIM_FAULTS"))
-      faults_ = sim::faults_of(text);
+    if (const char* text = sim::SimRequest::faults()) faults_ = sim::faults_of(text);
   }
   const Faults& faults() const { return faults_; }
 

@@ -30,6 +30,8 @@ struct SimRequest {
     const char* value = std::getenv(name);
     return value && *value ? value : nullptr;
   }
+  // "" for none; null: those of the seed.
+  static const char* faults() { return std::getenv("TROUPE_SIM_FAULTS"); }
   static uint64_t number(const char* digits) { return std::strtoull(digits, nullptr, 10); }
 
   const char* name = text("TROUPE_SIM_NAME");    // of a scenario; null: all
@@ -172,7 +174,9 @@ class Scenario {
     const std::string text = invariant.empty() ? why : invariant + ": " + why;
     const SimRequest request;
     history.print(std::cout);
-    FAIL_CHECK(text << "\n  replay: ./dev sim " << name_ << " " << seed);
+    const char* const faults = SimRequest::faults();
+    FAIL_CHECK(text << "\n  replay: ./dev sim " << name_ << " " << seed
+                    << (faults ? detail::concat(" --faults \"", faults, "\"") : ""));
     if (request.out && request.is_of(name_)) {
       History all(true);
       try {
