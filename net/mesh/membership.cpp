@@ -268,7 +268,8 @@ caf::strong_actor_ptr Membership::proxy(const std::string& task, uint64_t actor_
   {
     std::lock_guard lock(mutex_);
     const auto it = peers_.find(task);
-    if (it != peers_.end()) port = it->second.port;
+    // The listener is not told of the end of a link that it was not told of.
+    if (it != peers_.end() && it->second.announced) port = it->second.port;
   }
   return port ? port->proxy(actor_id) : nullptr;
 }

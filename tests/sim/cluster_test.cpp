@@ -337,6 +337,14 @@ TEST_CASE("cluster-ps-links-kill: the same beside a ps that dies changes no bit"
   cluster_ps_links_kill.run();
 }
 
+// worker0 has greeted ps1, and not told of it yet, when it is told where the shards live.
+TEST_CASE("a cluster whose links are cut while it joins and a ps dies trains to its end") {
+  const Training training(3, checkpoints, kill_ps);
+  History history;
+  training.run(sim::faults_of("700:cut:ps1>worker0:500 1203:kill:ps1:15"), history);
+  CHECK(history.events() > 1203);
+}
+
 TEST_CASE("cluster-secret: processes that prove a secret find each other again after all faults") {
   cluster_secret.run();
 }
