@@ -64,6 +64,7 @@ class Membership {
   bool is_up(const std::string& task) const;
   std::vector<std::string> heard_of() const;
   caf::strong_actor_ptr proxy(const std::string& task, uint64_t actor_id) const;
+  bool has_met() const { return !newest_.empty(); }  // a peer has greeted, now or before
   std::map<std::string, PeerStats> stats() const;
   void count_dropped() { dropped_->fetch_add(1, std::memory_order_relaxed); }
   int64_t dropped() const { return dropped_->load(std::memory_order_relaxed); }

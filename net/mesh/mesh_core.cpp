@@ -33,7 +33,8 @@ void check(const MeshOptions& options) {
   if (!is_loopback(where.host) && !options.insecure)
     throw Error(Errc::bad_configuration, "refusing to listen on ", options.listen,
                 ": links beyond loopback are not encrypted, and whoever reaches the port controls "
-                "this process, or with a secret whoever is on the way; listen on 127.0.0.1, or say "
+                "this process; with a secret, whoever can change packets on the way does; listen "
+                "on 127.0.0.1, or say "
                 "--insecure on a network you trust");
   if (is_wildcard(where.host))
     throw Error(
@@ -216,7 +217,10 @@ void Mesh::Core::closed(Link& link, const std::string& reason, Refusal why) {
         "address={} reason={}",
         link.label(), link.peer().address, reason);
   if (link.role() == Link::Role::dialler) {
-    if (const auto address = targets_.ended(link, why, members_.none(), clock_.now()))
+    // A stranger may have taken the port of a peer that died: it ends no process that has met one.
+    const bool stranger = link.peer().job.empty() && members_.has_met();
+    const bool alone = members_.none() && !stranger;
+    if (const auto address = targets_.ended(link, why, alone, clock_.now()))
       return refused(*address, reason);
     if (is_final(why) && may_warn())
       options_.log->warn("no link to a process that does not fit: peer={} reason={} text={}",

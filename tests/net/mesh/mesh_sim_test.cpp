@@ -393,6 +393,24 @@ TEST_CASE("a stranger at the address of a member that died ends nobody, nor does
   }
 }
 
+TEST_CASE("a stranger without the secret at the port of the only other member ends nobody") {
+  World w(21);
+  w.secret = "the secret of this cluster";
+  SimNode& a = w.add("ps", 0, {"127.0.0.1:1001"}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
+  w.net.kill(b.host);
+  w.secret = "the secret of another one";
+  SimNode& stranger = w.add("worker", 0, {}, 2, "127.0.0.1:1001");
+  w.run_for(30s);
+  CHECK(a.refusal.empty());
+  CHECK(a.agents.empty());
+  w.net.kill(stranger.host);
+  w.secret = "the secret of this cluster";
+  SimNode& again = w.add("worker", 0, {a.address}, 3, "127.0.0.1:1001");
+  CHECK(w.run_until([&] { return a.agents.size() == 1 && again.agents.size() == 1; }, 10s));
+}
+
 TEST_CASE("what finds no room on a full link is answered here, or the link ends") {
   const auto made = [](const auto&... all) { return std::vector{caf::make_message(all)...}; };
   for (const caf::message& last :
