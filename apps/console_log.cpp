@@ -46,7 +46,7 @@ class ErrorLines {
     ++left_out_;
     format_ = format;
   }
-  // The work has ended, so that nothing is kept waiting but the end of the process.
+  // Lines may wait longer now, as no work is left that they could delay.
   void end_of_work() {
     std::lock_guard lock(mutex_);
     patience_ = kLastPatience;
@@ -62,7 +62,7 @@ class ErrorLines {
     if (left_out_ > 0 &&
         write(format_(
             troupe::LogLevel::warn,
-            troupe::detail::concat("standard error was not read: ", left_out_,
+            troupe::detail::concat("standard error took no more: ", left_out_,
                                    left_out_ == 1 ? " line is" : " lines are", " left out here"))))
       left_out_ = 0;
     return left_out_ == 0;
@@ -83,7 +83,7 @@ class ErrorLines {
     return at == text.size();
   }
 
-  // -1: no room until then, or nobody will ever read it.
+  // -1: no room by `until`, or an error.
   static ssize_t write_now(std::string_view text, Time::time_point until) {
     for (;;) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Time::now()).count();

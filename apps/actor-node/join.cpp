@@ -37,9 +37,11 @@ void add_node_flags(Flags& flags, NodeFlags& to) {
   flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
   flags.add("insecure", &to.insecure,
             "allow addresses beyond loopback; there is no TLS on the links");
-  flags.add("secret-file", &to.secret_file,
-            "file of 16 to 1024 bytes that all processes of the cluster prove to know; readable by "
-            "this user alone. Without it: the one that TROUPE_SECRET_FILE names");
+  flags.add(
+      "secret-file", &to.secret_file,
+      "file of 16 to 1024 bytes that all processes of the cluster prove to know; readable by "
+      "this user alone. Without it, join takes the one that TROUPE_SECRET_FILE names, and up makes "
+      "one of its own, RUN-DIR/secret");
 }
 
 void check_node_flags(const NodeFlags& given) {
@@ -48,6 +50,8 @@ void check_node_flags(const NodeFlags& given) {
   if (!troupe::is_cluster_name(given.cluster))
     throw Error(Errc::invalid_argument, "--cluster wants 1 to 63 letters, digits, _ - or ., got \"",
                 given.cluster, "\"");
+  if (given.secret_file && given.secret_file->empty())
+    throw Error(Errc::invalid_argument, "--secret-file names no file");
   if (given.threads < 0 || given.threads > kThreadsMax)
     throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) to ", kThreadsMax,
                 ", got ", given.threads);
@@ -149,7 +153,7 @@ NodeOptions node_of(const JoinOptions& given) {
   if (given.listen) out.listen = *given.listen;
   out.seeds = given.seeds;
   out.insecure = given.node.insecure;
-  out.secret_file = given.node.secret_file;
+  out.secret_file = given.node.secret_file.value_or("");
   out.process.threads = given.node.threads;
   out.process.cpu_devices = given.cpu_devices;
   out.process.memory_budget_bytes = given.node.memory_mib << 20;
@@ -174,8 +178,10 @@ void run(NodeOptions node, const JoinOptions& given, bool& listening) {
     if (node.secret_file.empty() && !std::getenv("TROUPE_SECRET_FILE") &&
         node.process.log_level <= troupe::LogLevel::warn)
       node.process.log(troupe::LogLevel::warn,
-                       "no --secret-file: all users of this machine can "
-                       "join the cluster and control this process");
+                       troupe::detail::concat("no --secret-file: ",
+                                              node.insecure ? "everybody who reaches this address"
+                                                            : "all users of this machine",
+                                              " can join the cluster and control this process"));
     if (given.address_file) write_address(*given.address_file, address);
   };
   troupe::run_node(node, stop_requested);

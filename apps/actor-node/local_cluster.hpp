@@ -54,7 +54,7 @@ class LocalCluster {
   LocalCluster(const LocalCluster&) = delete;
 
   const troupe::ClusterSpec& spec() const { return spec_; }
-  // Nodes read it as they start: it is written again before, if it is gone.
+  // Each start of a node writes the file again if it is gone.
   void keep(const SecretFile& secret) { secret_ = &secret; }
   // Starts what is due and kills what is frozen. Returns how long until it wants to be called
   // again.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "troupe/cluster.hpp"
 #include "troupe/error.hpp"
 
 using troupe::Errc;
@@ -29,6 +30,14 @@ SecretFile::SecretFile(std::filesystem::path file) : file_(std::move(file)) {
   std::filesystem::remove(file_, ignored);
   if (const std::string error = write(); !error.empty())
     throw Error(Errc::io, error, "; choose another place with --run-dir");
+  try {
+    troupe::check_secret_file(file_.string());
+  } catch (const Error& e) {  // some file systems keep neither owners nor modes
+    std::filesystem::remove(file_, ignored);
+    throw Error(Errc::bad_configuration, "a secret cannot be kept in ",
+                file_.parent_path().string(), " (", e.what(),
+                "); choose another place with --run-dir, or give a --secret-file");
+  }
 }
 
 SecretFile::~SecretFile() {

@@ -9,7 +9,8 @@
 
 class SecretFile {
  public:
-  // Draws a secret and writes it to `file`; an old file of that name is removed. Throws: Error(io).
+  // Draws a secret and writes it to `file`; an old file of that name is removed. Throws: Error(io);
+  // Error(bad_configuration) where the file system cannot keep it from other users.
   explicit SecretFile(std::filesystem::path file);
   ~SecretFile();  // removes the file
   SecretFile(const SecretFile&) = delete;

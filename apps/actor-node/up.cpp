@@ -68,7 +68,7 @@ void check(const UpOptions& given, const std::vector<std::string>& program) {
     throw Error(Errc::invalid_argument, "wants between 1 and ", kNodesMax, " nodes, got --ps ",
                 given.ps, " --workers ", given.workers);
   check_node_flags(given.node);
-  if (!given.node.secret_file.empty()) troupe::check_secret_file(given.node.secret_file);
+  if (given.node.secret_file) troupe::check_secret_file(*given.node.secret_file);
   const std::vector<std::string> plugins = absolute_paths(given.node.plugins);
   for (const std::string& path : plugins)
     if (path.find(':') != path.npos)
@@ -223,12 +223,12 @@ int run(const UpOptions& given, const std::vector<std::string>& command,
   if (const auto error = write_aside(folder.path() / "cluster.spec", to_string(cluster.spec())))
     throw Error(Errc::io, "cannot write cluster.spec into ", folder.path().string(), ": ",
                 error.message(), "; choose another place with --run-dir");
-  // Nodes and PROGRAM inherit the variable. The one of our own environment is not taken: it would
-  // join two clusters of one shell.
+  // Nodes and PROGRAM inherit the variable. Our own TROUPE_SECRET_FILE is ignored, as two clusters
+  // of one shell would share it.
   std::optional<SecretFile> drawn;
-  if (given.node.secret_file.empty()) cluster.keep(drawn.emplace(folder.path() / "secret"));
+  if (!given.node.secret_file) cluster.keep(drawn.emplace(folder.path() / "secret"));
   const std::filesystem::path secret =
-      drawn ? drawn->path() : std::filesystem::absolute(given.node.secret_file);
+      drawn ? drawn->path() : std::filesystem::absolute(*given.node.secret_file);
   setenv("TROUPE_SECRET_FILE", secret.c_str(), 1);
   Spawn program;
   program.command = command;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -20,7 +21,7 @@ struct NodeFlags {
   std::vector<std::string> plugins;
   std::string log_format = "text", log_level = "info";
   bool insecure = false;
-  std::string secret_file;
+  std::optional<std::string> secret_file;
 };
 void add_node_flags(Flags& flags, NodeFlags& to);
 // Throws: Error(invalid_argument) for a value that no node can use.

@@ -30,7 +30,9 @@ const ProcessOptions& ProgramOptions::process() const {
 
 Cluster ProgramOptions::where() const {
   Cluster out = find_cluster(spec, cluster, wait);
-  out.secret_file = secret_file;
+  if (secret_file && secret_file->empty())
+    throw Error(Errc::invalid_argument, "--secret-file names no file");
+  out.secret_file = secret_file.value_or("");
   return out;
 }
 

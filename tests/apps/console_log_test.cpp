@@ -71,7 +71,7 @@ TEST_CASE("lines that nobody reads are left out and counted, and keep nobody wai
   say(LogLevel::warn, "read again");
   say(LogLevel::warn, std::string(20'000, 'x') + " is whole");
   CHECK(pipe.read_all() ==
-        "prog: standard error was not read: 1000 lines are left out here\n"
+        "prog: standard error took no more: 1000 lines are left out here\n"
         "prog: read again\nprog: " +
             std::string(20'000, 'x') + " is whole\n");
 }
@@ -93,7 +93,7 @@ TEST_CASE("a line that is cut has an end before the next one, and the last one i
   CHECK(pipe.read_all().find_first_not_of('x', 6) == std::string::npos);
   CHECK(exit_code_of(say, []() -> int { throw Error(Errc::io, "full"); }) == 74);
   CHECK(pipe.read_all() ==
-        "\nprog: standard error was not read: 1 line is left out here\nprog: full\n");
+        "\nprog: standard error took no more: 1 line is left out here\nprog: full\n");
 }
 
 TEST_CASE("a log line as JSON reads back as it was said, with every character there is") {
