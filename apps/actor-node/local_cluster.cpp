@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr LocalCluster::Millis kBackoffFirst = 100ms;
-constexpr size_t kBackoffDoubles = 4;  // so often
+constexpr size_t kBackoffDoubles = 4;  // the pause doubles at most four times
 constexpr LocalCluster::Millis kLookEvery = 250ms;
 // If we were away for longer, nobody is judged by the silence of that time.
 constexpr LocalCluster::Millis kLateMax = 1'000ms;
@@ -110,6 +110,7 @@ pid_t spawn(const Spawn& what, const troupe::LogSink& say) {
   if (what.inherited >= 0) fcntl(what.inherited, F_SETFD, 0);
   for (const auto& [key, value] : what.environment) setenv(key.c_str(), value.c_str(), 1);
   signals.release_as_child();
+  signal(SIGPIPE, SIG_DFL);
   execvp(file, argv.data());
   const int why = errno;
   say(LogLevel::error, troupe::detail::concat("cannot run ", file, ": ", std::strerror(why)));

@@ -217,6 +217,7 @@ int run(const UpOptions& given, const std::vector<std::string>& command,
   const LocalCluster::Limits limits{millis(given.frozen_after), given.restarts,
                                     millis(given.restarts_within)};
   catch_signals({SIGTERM, SIGINT, SIGHUP, SIGCHLD});
+  signal(SIGPIPE, SIG_IGN);  // the end of a reader of our lines ends no cluster
   RunFolder folder(given.run_dir);
   LocalCluster cluster(troupe::local_cluster_spec(given.ps, given.workers, given.first_port),
                        folder.path(), node_flags(given.node), limits, say);

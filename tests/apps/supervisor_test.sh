@@ -186,7 +186,16 @@ wait $up
 code=$?
 exec 3<&-
 [ $restarted = 0 ] && [ $code = 0 ] || fail "with output that nobody reads: exit code $code, restarted: $restarted"
-grep -qx 'actor-node: standard error was not read: 2 lines are left out here' "$out/log" || fail 'lines that were left out are not counted'
+grep -qxE 'actor-node: standard error took no more: (1 line is|2 lines are) left out here' "$out/log" || fail 'lines that were left out are not counted'
+
+# The reader of its lines ends.
+timeout 60 "$build/actor-node" up --run-dir "$out/closed" bash -c '
+  pid=$(cat "$0/worker-0.pid")
+  kill -9 "$pid"
+  until [ -s "$0/worker-0.pid" ] && [ "$(cat "$0/worker-0.pid")" != "$pid" ]; do read -rt 0.02 <> <(:); done
+  exit 0' "$out/closed" 2> >(exec true)
+code=$?
+[ $code = 0 ] || fail "without a reader of its lines: exit code $code"
 
 # The run folder is removed: the restarted node has a log and a pid file again.
 "$build/actor-node" up --run-dir "$out/gone" bash -c '
