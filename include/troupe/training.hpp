@@ -135,8 +135,9 @@ struct TrainResult {
 // Error(peer_lost) when patience ends (naming the missing process); Error(cancelled) when another
 // thread closes the session, after the newest checkpoint has been written; Error(io) or
 // Error(bad_data) when shards were lost and no checkpoint could be read until patience ended
-// (naming the task and the file; no checkpoint was removed); and the error of a failed step. The
-// session remains usable.
+// (naming the task, whose log names the file; no checkpoint was removed); Error(out_of_memory) when
+// a process had no room for its shards for as long; Error(invalid_argument) when another session
+// owns the container; and the error of a failed step. The session remains usable.
 TrainResult train(Session& session, const std::vector<Tower>& towers, const TrainOptions& options);
 
 // Gives the parameters of the session's graph the values of the newest whole checkpoint that a

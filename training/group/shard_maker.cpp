@@ -125,13 +125,14 @@ void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Don
                                      "the same order, with the same ps tasks"));
         const bool first = shard == 0 && !std::exchange(decided_, true);
         if (first && !d.created && shared_) attached_ = true;
-        // Shard 0 was made anew, and this session has met it before its owner.
+        // A ps has died, and this session has met the shards of another one before it knew of it.
         const bool theirs = shard == 0 ? !d.created : !entry.usable && d.epoch > table_.epoch;
         if (shared_ && owner() && theirs)
           return done(Errc::invalid_argument,
                       detail::concat("another session owns the parameters of container ",
-                                     table_.container, ", and trains them in epoch ", d.epoch,
-                                     "; start this program again, to join it"));
+                                     table_.container, ", in epoch ", d.epoch,
+                                     "; start this program again, to join it, or name another "
+                                     "container if that session has ended"));
         entry.door = d.door;
         if (!owner()) table_.epoch = d.epoch;
         if (!entry.usable && d.epoch < table_.epoch)

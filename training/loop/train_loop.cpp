@@ -273,11 +273,12 @@ TrainActions TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, M
   TrainActions out;
   if (plan_.async && lost > 0) {
     recoveries_.lose_updates(lost);
-    out.push_back({TrainAction::tell, 0, done_steps(), Errc::peer_lost,
-                   detail::concat("the updates of ", lost,
-                                  " acknowledged steps are lost: by the "
-                                  "asynchronous rule these steps make others when they are done "
-                                  "again; take checkpoints more often to lose less")});
+    out.push_back(
+        {TrainAction::tell, 0, done_steps(), Errc::peer_lost,
+         detail::concat("the updates of ", lost,
+                        " acknowledged steps are lost: by the asynchronous rule, "
+                        "repeating these steps gives other updates",
+                        plan_.checkpoints ? "; take checkpoints more often to lose less" : "")});
   }
   const TrainActions on = are_back(now);
   out.insert(out.end(), on.begin(), on.end());

@@ -32,8 +32,7 @@ Tensor packed(const Gradient& gradient) {
   return out;
 }
 
-// A link without room for a message has room again when it has sent others: that is no lack of
-// memory, which only the receiver of a message finds.
+// A full queue empties by itself. Only a receiver reports a lack of memory, and names no task.
 Errc code_of(const Loss& loss) {
   const bool link_is_full = loss.code == Errc::out_of_memory && !loss.task.empty();
   return link_is_full ? Errc::timeout : loss.code;

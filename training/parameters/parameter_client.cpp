@@ -364,8 +364,8 @@ void ParameterClient::on(const Acknowledged& m) {
   run(replies);
 }
 
-// The link had no room for the request or for its answer. A push that did not go still has its
-// gradient: only a shard of this process, behind no link, takes one for good.
+// The link had no room for the request or for its answer. The gradient of a push is still here:
+// only a shard of this process takes it over, and no link leads there.
 void ParameterClient::put_off(Part& part) {
   part.resend_at = system_.clock().now();
   part.wait = kResendFirst;

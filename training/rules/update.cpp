@@ -468,10 +468,10 @@ void make_writable(Tensor& tensor) {
 const Tensor& previous_values(SliceValues& state) {
   if (!state.previous_rows.by_rows()) return state.previous;
   Tensor old = Tensor::empty(state.values.dtype(), state.values.shape());
-  const Gradient rows = std::exchange(state.previous_rows, {});  // kept if there is no memory
   std::memcpy(old.mutable_raw(), state.values.raw(), static_cast<size_t>(old.byte_size()));
-  TROUPE_CHECK(are_rows(rows.rows(), old.size() / rows.row_size()),
+  TROUPE_CHECK(are_rows(state.previous_rows.rows(), old.size() / state.previous_rows.row_size()),
                "indices that were pushed have changed since; what was fed is not written to");
+  const Gradient rows = std::exchange(state.previous_rows, {});  // kept until here if one is thrown
   if (old.dtype() == DType::f64)
     put_back<double>(rows.rows(), rows.values, old);
   else

@@ -427,13 +427,14 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
   if (answer.version == p.have_version && !p.rows.defined()) {
     ++terms_.counters.pulls_unchanged;
   } else {
-    const Failure failed = failure_of([&] {  // nothing has changed: the shard lives on
+    const Failure failed = failure_of([&] {
       answer.values = !previous ? values_.values
                       : rule_   ? previous_values(values_)
                                 : written_.before(values_.values);
       if (p.rows.defined()) answer.values = take_rows(answer.values, p.rows, p.row_size);
     });
-    if (failed.code != Errc::ok) {
+    if (failed.code == Errc::internal) throw InternalError(failed.text);
+    if (failed.code != Errc::ok) {  // nothing has changed, so the shard lives on
       refuse(p, from, failed.code,
              detail::concat("the answer to a pull of ", describe(slice_), ": ", failed.text), out);
       return true;

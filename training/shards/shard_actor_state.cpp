@@ -97,7 +97,8 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
                                               " of epoch ", m.epoch, " any more"));
   const auto name = parse_checkpoint_name(m.name);
   if (!name || name->manifest || name->temp)  // a member must not choose files of other kinds
-    return to_caf(Errc::invalid_argument, "that name is not of a shard's file in a checkpoint");
+    return to_caf(Errc::invalid_argument,
+                  detail::concat("\"", m.name, "\" names no file of a shard in a checkpoint"));
   const uint64_t number = owe();
   disk->post([this, &files = disk->disk(), handle = caf::actor_cast<FileWaiter>(self), number, m,
               image = std::exchange(captured, nullptr)]() mutable {
@@ -138,7 +139,8 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
                   detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
   if (const auto name = parse_checkpoint_name(m.manifest);
       m.mode != BeginEpoch::reset && (!name || !name->manifest || name->temp))
-    return to_caf(Errc::invalid_argument, "that name is not of a manifest of a checkpoint");
+    return to_caf(Errc::invalid_argument,
+                  detail::concat("\"", m.manifest, "\" names no manifest of a checkpoint"));
   ShardActions out;
   const auto begins = [this] {  // first values and captures of the epoch before are over
     initial.clear();
