@@ -1,6 +1,7 @@
 // Claims the folder, writes its files, and says where checkpoints are when a signal comes.
 #include "apps/program/out_folder.hpp"
 
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,6 +18,13 @@ namespace {
 char stopped_text[4600];
 bool stdout_is_terminal = false;
 
+// A handler must not wait for a reader.
+void write_if_room(const char* text) {
+  pollfd room{STDOUT_FILENO, POLLOUT, 0};
+  if (poll(&room, 1, 0) == 1) [[maybe_unused]]
+    const ssize_t n = write(STDOUT_FILENO, text, std::strlen(text));
+}
+
 // A last line, and then what the signal would have done without us.
 void on_stop(int number) {
   static volatile sig_atomic_t said = 0;
@@ -26,8 +34,8 @@ void on_stop(int number) {
                              : number == SIGHUP ? "\nstopped by SIGHUP"
                                                 : "\nstopped by SIGTERM";
     const int skipped = stdout_is_terminal ? 0 : 1;  // only there a line may have been begun
-    [[maybe_unused]] ssize_t n = write(1, name + skipped, std::strlen(name + skipped));
-    n = write(1, stopped_text, std::strlen(stopped_text));
+    write_if_room(name + skipped);
+    write_if_room(stopped_text);
   }
   signal(number, SIG_DFL);
   ::kill(getpid(), number);
