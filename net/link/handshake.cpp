@@ -92,7 +92,10 @@ Handshake::Step Handshake::read_hello(Greeting theirs, std::span<const std::byte
       (theirs.proof != Proof{} && !challenged()))
     return refuse(Refusal::malformed, "that greeting makes no sense here");
   const bool knows_one = theirs.nonce != Nonce{};
-  const std::string mine = own_.hello.name(), other = theirs.hello.name();
+  const std::string mine = own_.hello.name();
+  const std::string other = theirs.kind == GreetingKind::ask_task
+                                ? "a process that asks for a task number"
+                                : theirs.hello.name();
   if (knows_one != (secret_ != nullptr))
     return refuse(Refusal::other_secret,
                   detail::concat(knows_one ? other : mine, " has a secret and ",

@@ -584,18 +584,23 @@ TEST_CASE("a process that proves nothing moves no member and draws no number") {
   for (const auto& s : strangers) CHECK(s->heard.size() == kGreetingBytes);  // a challenge
   CHECK(a.agents.size() == 1);
   CHECK(a.history == std::vector<std::string>{"up /job:worker/task:0"});
+  std::string why;
   const auto draw = [&](const std::string& secret) {
     std::pair<Errc, int32_t> out{Errc::ok, -1};
     TaskRequest request{"troupe", "worker", {a.address}, 0, {}, 5'000ms};
     if (!secret.empty()) request.secret = std::make_shared<const Secret>(secret, host.rng());
-    draw_task(host, host, host.rng(), request, [&](Errc code, const std::string&, int32_t task) {
-      out = {code, task};
-    });
+    draw_task(host, host, host.rng(), request,
+              [&](Errc code, const std::string& text, int32_t task) {
+                out = {code, task};
+                why = text;
+              });
     w.run_until([&] { return out.second >= 0; }, 10s);
     return out;
   };
   CHECK(draw("") == std::pair{Errc::bad_configuration, 0});
   CHECK(draw("the secret of another one") == std::pair{Errc::bad_configuration, 0});
+  CHECK_MESSAGE(why.find("a process that asks for a task number has another secret") != why.npos,
+                why);
   CHECK(draw(w.secret) == std::pair{Errc::ok, 1});  // the first that is free: nobody reserved it
   strangers.clear();
 }
