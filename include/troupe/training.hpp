@@ -121,7 +121,7 @@ struct TrainResult {
   // a shard. They were done again, from other values.
   int64_t lost_updates = 0;
   std::string checkpoint;  // path of the newest manifest, or of the one resumed from; empty: none
-  std::string unsaved;     // why the last step's checkpoint could not be written; empty: it was
+  std::string unsaved;     // why the last step has no checkpoint; empty: it has, or none was wanted
 };
 
 // Trains until every replica has done `options.steps`, starting from the present values of the

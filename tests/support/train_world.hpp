@@ -127,6 +127,15 @@ struct TrainWorld {
     now += time;
     take(loop.tick(now));
   }
+  // Each restore fails so from here, until the training gives up.
+  void never_restored(Errc errc) {
+    for (int i = 0; i < 1000 && !failed(); ++i)
+      if (waits_for(TrainAction::restore))
+        not_restored(errc);
+      else
+        wait(Millis(50));
+    REQUIRE(failed());
+  }
   // All goes well from here.
   void settle() {
     for (int i = 0; i < 100'000 && !ended(); ++i) {
