@@ -10,12 +10,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <optional>
 
 #include "apps/actor-node/signals.hpp"
 #include "apps/actor-node/verbs.hpp"
+#include "apps/program/write_aside.hpp"
 #include "apps/console_log.hpp"
 #include "apps/plugins.hpp"
 #include "troupe/cluster.hpp"
@@ -58,17 +58,6 @@ void check_node_flags(const NodeFlags& given) {
   if (given.memory_mib < 1 || given.memory_mib > (int64_t{1} << 30))
     throw Error(Errc::invalid_argument, "--memory-mib wants 1 to ", int64_t{1} << 30, ", got ",
                 given.memory_mib);
-}
-
-std::error_code write_aside(const std::filesystem::path& file, const std::string& text) {
-  const std::filesystem::path part = file.string() + ".part";
-  std::error_code error;
-  errno = 0;
-  if (std::ofstream out(part); out << text && out.flush())
-    std::filesystem::rename(part, file, error);
-  else
-    error.assign(errno ? errno : EIO, std::generic_category());
-  return error;
 }
 
 namespace {

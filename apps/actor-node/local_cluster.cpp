@@ -19,6 +19,7 @@
 
 #include "apps/actor-node/signals.hpp"
 #include "apps/actor-node/verbs.hpp"
+#include "apps/program/write_aside.hpp"
 #include "troupe/error.hpp"
 
 using troupe::Errc;

@@ -18,6 +18,7 @@
 #include "apps/actor-node/secret_file.hpp"
 #include "apps/actor-node/signals.hpp"
 #include "apps/actor-node/verbs.hpp"
+#include "apps/program/write_aside.hpp"
 #include "apps/console_log.hpp"
 #include "apps/folder_claim.hpp"
 #include "apps/plugins.hpp"

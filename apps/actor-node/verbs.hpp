@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "apps/flags.hpp"
@@ -26,6 +24,3 @@ struct NodeFlags {
 void add_node_flags(Flags& flags, NodeFlags& to);
 // Throws: Error(invalid_argument) for a value that no node can use.
 void check_node_flags(const NodeFlags& given);
-
-// Writes a file that others wait for: whole, or not at all.
-std::error_code write_aside(const std::filesystem::path& file, const std::string& text);

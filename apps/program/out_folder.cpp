@@ -5,10 +5,10 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
+
+#include "apps/program/write_aside.hpp"
 
 using namespace troupe;
 
@@ -76,16 +76,9 @@ OutFolder::OutFolder(const std::string& folder, bool resumes)
 
 std::string write_extra(const std::filesystem::path& path, const std::string& text,
                         const LogSink& say) {
-  errno = 0;
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  if (out.flush()) return path.string();
-  const int why = errno;
-  out.close();
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // half of it helps nobody
-  say(LogLevel::warn,
-      detail::concat("warning: cannot write ", path.string(), ": ",
-                     why ? std::strerror(why) : "unknown reason", "; going on without it"));
+  const std::error_code error = write_aside(path, text);
+  if (!error) return path.string();
+  say(LogLevel::warn, detail::concat("warning: cannot write ", path.string(), ": ", error.message(),
+                                     "; going on without it"));
   return "not written";
 }

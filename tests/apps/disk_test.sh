@@ -9,14 +9,16 @@ source "$(dirname "${BASH_SOURCE[0]}")/../support/app_test.sh"
 
 train() { timeout 60 "$build/train_digits" --digits "$data" --steps 20 "$@" >"$out/log" 2>&1; }
 
-# No room for the picture and the trace, on which nothing depends.
+# No room for the picture and the trace, on which nothing depends; those of an earlier training stay.
 mkdir "$out/extras"
-ln -s /dev/full "$out/extras/graph.dot"
-ln -s /dev/full "$out/extras/trace.json"
+echo earlier >"$out/extras/graph.dot"
+ln -s /dev/full "$out/extras/graph.dot.part"
+ln -s /dev/full "$out/extras/trace.json.part"
 train --out "$out/extras" || fail "a picture that cannot be written ended the demo with exit code $?"
 grep -q 'warning: cannot write .*graph.dot: No space left on device' "$out/log" || fail 'the picture was not mentioned'
 grep -q 'warning: cannot write .*trace.json: No space left on device' "$out/log" || fail 'the trace was not mentioned'
 grep -q '^placed graph (Graphviz): not written' "$out/log" || fail 'the closing lines name a picture'
+[ "$(<"$out/extras/graph.dot")" = earlier ] || fail 'the earlier picture is gone'
 
 # --out cannot be made: reported before any training.
 train --out /proc/none/out
