@@ -90,6 +90,9 @@ void usage(std::ostream& out) {
          "  startup [--model M]                     process start to first trained step\n"
          "  remote [--shards S] [--processes P]     fetch one scalar from each shard in other "
          "processes\n"
+         "  recovery [--only A,B] [--rounds R] [--kills K] [--mib M]\n"
+         "                                          how soon a training hears of a death and goes "
+         "on\n"
          "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed over "
          "loopback\n"
          "  footprint [--seconds S]                 an idle actor-node in a cluster of five\n";
@@ -106,6 +109,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, Bench> benches = {
       {"dispatch", {dispatch, {"nodes"}}},
       {"remote", {remote, {"shards", "processes"}}},
+      {"recovery", {recovery, {"only", "rounds", "kills", "mib"}, {"child"}}},
       {"train",
        {train,
         {"model", "threads", "steps", "rounds", "only", "trace", "passes", "compute"},
