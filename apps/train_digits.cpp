@@ -30,7 +30,7 @@ constexpr uint64_t kSeed = 1;
 constexpr int64_t kValidations = 12;  // in one training
 
 struct Options : ProgramOptions {
-  std::optional<std::string> digits, kill, trace;
+  std::optional<std::string> digits, kill, rule, trace;
   std::string compute = "f32";
   std::optional<int64_t> steps, channels, hidden;
   std::optional<double> dropout, learning_rate;
@@ -41,6 +41,7 @@ struct Options : ProgramOptions {
 void add_options(Flags& flags, Options& to) {
   flags.add("digits", &to.digits, "the digits, CSV, plain or .gz (default: those that ship)");
   flags.add("steps", &to.steps, "steps per tower and rule");
+  flags.add("rule", &to.rule, "sync or async alone (default: one after the other)");
   flags.add("channels", &to.channels, "of the first convolution; the second has twice");
   flags.add("hidden", &to.hidden, "units of the hidden layer");
   flags.add("dropout", &to.dropout, "part of them left out while training");
@@ -142,6 +143,15 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s,
   return outcome;
 }
 
+std::vector<Aggregation> rules_of(const Options& given) {
+  if (!given.rule) return {Aggregation::sync, Aggregation::async};
+  const Aggregation rule = aggregation_from_string(*given.rule);
+  if (given.verify && rule != Aggregation::sync)
+    throw Error(Errc::invalid_argument, "--verify compares synchronous weights; leave out --rule ",
+                *given.rule);
+  return {rule};
+}
+
 // Says whether the accuracy on the test images is high enough; true if it is.
 bool judge(const Outcomes& results, double wanted) {
   if (wanted <= 0) return true;
@@ -182,6 +192,7 @@ int run(const Options& given) {
     throw Error(
         Errc::invalid_argument,
         "--verify compares a run on a cluster with one in one process; this is one process");
+  const std::vector<Aggregation> rules = rules_of(given);
   const OutFolder out(given.out, true);
   const ProcessOptions process = given.process();
   const LogSink say = given.say();
@@ -201,11 +212,11 @@ int run(const Options& given) {
   std::string trace, picture;
   const std::filesystem::path trace_file =
       given.trace ? std::filesystem::path(*given.trace) : out / "trace.json";
-  for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
+  for (const Aggregation rule : rules) {
     Session session = cluster.open(graph, process);
     TrainOptions options = train_options(s, rule);
     results.emplace_back(rule, train_and_test(session, net, s, options, given, out, curve));
-    if (rule != Aggregation::sync) continue;
+    if (rule != rules.front()) continue;
     std::vector<Callable> steps;
     Callable whole;
     after_training(session, options, [&] {
@@ -231,7 +242,7 @@ int run(const Options& given) {
       trace.c_str(), picture.c_str(), write_plot(out, "curve", curve, say).c_str());
 
   bool good = true;
-  if (given.kill || given.verify)
+  if ((given.kill || given.verify) && rules.front() == Aggregation::sync)
     good = verify(s, batches, process, results[0].second.result.weights_sha256);
   return judge(results, s.wanted_accuracy) && good ? 0 : 1;
 }

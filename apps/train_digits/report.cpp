@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -116,6 +117,15 @@ namespace {
 
 constexpr int64_t kAtOnce = 1000;  // images; bounds the memory of the layers
 
+std::string recovered(const TrainResult& result) {
+  if (result.recoveries == 0) return "";
+  return detail::concat(
+      "  (shards recovered",
+      result.lost_updates ? detail::concat(", ", result.lost_updates, " acknowledged updates lost")
+                          : "",
+      ")");
+}
+
 }  // namespace
 
 void print_results(const Outcomes& results) {
@@ -127,7 +137,7 @@ void print_results(const Outcomes& results) {
     if (o.validation) std::snprintf(validation, sizeof validation, "%10.2f %% ", *o.validation);
     std::printf("%-6s %10lld %10.1f %s%10.2f %%  sha256 %s%s\n", to_string(rule),
                 static_cast<long long>(o.result.steps), o.result.seconds, validation, o.test,
-                o.result.weights_sha256.c_str(), o.result.recoveries ? "  (shards recovered)" : "");
+                o.result.weights_sha256.c_str(), recovered(o.result).c_str());
   }
   for (const auto& [rule, o] : results)
     std::printf("newest checkpoint of %s: %s\n", to_string(rule),
