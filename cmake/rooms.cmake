@@ -59,7 +59,7 @@ troupe_room(data SEES graph graph/base data/files FOLDERS source images records 
 troupe_room(net/wire SEES graph graph/base LIBRARIES CAF protobuf)
 troupe_room(net/link SEES net/wire devices/threads graph/base LIBRARIES Boost.Asio OpenSSL spdlog)
 troupe_room(net/caf SEES net/link LIBRARIES CAF spdlog)
-troupe_room(net/mesh SEES net/caf net/link net/wire devices/threads LIBRARIES CAF spdlog)
+troupe_room(net/mesh SEES net/caf net/link net/wire devices/threads graph/base LIBRARIES CAF spdlog)
 troupe_room(actors/observe SEES devices/memory data/files graph LIBRARIES spdlog)
 troupe_room(actors/async SEES net/wire LIBRARIES CAF spdlog)
 troupe_room(actors/engine/program SEES placement devices graph)
@@ -67,10 +67,10 @@ troupe_room(actors/engine SEES actors/engine/program actors/async actors/observe
     graph/base
   LIBRARIES CAF spdlog)
 troupe_room(actors/cluster SEES actors/engine actors/async actors/observe net/mesh net/caf net/link net/wire placement
-    devices devices/threads graph
+    devices devices/threads graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(actors/master SEES actors/cluster actors/engine actors/engine/program actors/async actors/observe net/wire placement placement/passes
-    devices devices/threads graph
+    devices devices/threads graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/rules SEES devices/memory devices/threads graph graph/base)
 troupe_room(training/parameters SEES training/rules actors/observe net/wire devices devices/memory graph graph/base

@@ -11,6 +11,7 @@
 #include "actors/cluster/process.hpp"
 #include "actors/cluster/survey.hpp"
 #include "devices/run_context.hpp"
+#include "graph/base/fail_point.hpp"
 #include "net/wire/graph_proto.hpp"
 #include "placement/partition.hpp"
 
@@ -195,12 +196,14 @@ void AgentState::start(const StartStep& m, const MasterDoor& master) {
   info.first_step = m.first_step;
   info.draws = m.draws;
   info.parameters = process->services().port(m.session);
+  fail_point(FailPoint::agent_step_started);
   installation->run(
       info, nullptr, {}, {}, /*here=*/false,
       [answer = std::move(answer), master](StepResult result, std::vector<Tensor>) mutable {
         // The process begins anew, so the run may be tried again.
         answer.code = result.code == Errc::device_lost ? Errc::peer_lost : result.code;
         answer.text = std::move(result.text);
+        fail_point(FailPoint::agent_step_ended);
         caf::anon_send(master, std::move(answer));
       });
 }

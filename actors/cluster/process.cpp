@@ -9,6 +9,7 @@
 
 #include "actors/async/messages.hpp"
 #include "actors/async/option_range.hpp"
+#include "graph/base/fail_point.hpp"
 #include "graph/device_name.hpp"
 #include "net/wire/own_ops.hpp"
 
@@ -72,7 +73,9 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options)
       tracer_(std::make_shared<Tracer>(task_, static_cast<int64_t>(incarnation_ & 0xffffff))),
       lanes_(options_.threads),
       devices_(task_, options_),
-      watch_(std::make_shared<Watch>()) {}
+      watch_(std::make_shared<Watch>()) {
+  arm_fail_points(task_);
+}
 
 Process::Process(std::string task, ProcessOptions options)
     : Process(std::move(task), draw_incarnation(), std::move(options)) {
@@ -107,6 +110,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   if (!cluster.secret.empty())
     mesh.secret = std::make_shared<const Secret>(std::move(cluster.secret), host_->rng());
   mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) {
+    fail_point(FailPoint::memory_for_message);
     return memory->make(dtype, shape);
   };
   mesh_ = std::make_unique<Mesh>(system(), host_->transport(), host_->clock(), host_->rng(), doors_,

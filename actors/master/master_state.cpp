@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "graph/base/fail_point.hpp"
+
 namespace troupe {
 
 bool ExecutableState::ready() const {
@@ -98,6 +100,7 @@ MasterOrders MasterState::installed(const std::string& task, uint32_t executable
     auto it = call.tasks.find(task);
     if (it == call.tasks.end() || it->second != InstallPhase::installing) return out;
     it->second = InstallPhase::installed;
+    fail_point(FailPoint::master_installed);
     call.receivers.insert(receivers.begin(), receivers.end());
     for (const auto& [t, phase] : call.tasks)
       if (phase != InstallPhase::installed) return out;

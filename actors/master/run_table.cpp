@@ -10,6 +10,7 @@
 #include "actors/async/joined.hpp"
 #include "actors/async/messages.hpp"
 #include "devices/run_context.hpp"
+#include "graph/base/fail_point.hpp"
 
 namespace troupe {
 namespace {
@@ -181,7 +182,10 @@ void RunTable::send_start(const Run& run, const RunContext& context, int64_t old
   m.first_step = context.first_step;
   m.draws = context.draws;
   m.oldest = oldest;
-  for (const auto& [task, worker] : run.live->remotes) caf::send_as(master_, worker, m);
+  for (const auto& [task, worker] : run.live->remotes) {
+    caf::send_as(master_, worker, m);
+    fail_point(FailPoint::master_start_sent);
+  }
 }
 
 // Removes a run from ending_ once its caller has been told.
@@ -197,6 +201,7 @@ struct RunTable::Ending {
 
 void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const std::string& text,
                            std::vector<Tensor> kept) {
+  fail_point(FailPoint::master_part_ended);
   RunPtr run;
   RunResult result;
   bool last = false, first_failure = false;
@@ -286,6 +291,7 @@ void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {
       m.executable = live->executable;
       m.run = run->id;
       caf::anon_send(worker, std::move(m));
+      fail_point(FailPoint::master_cancel);
     }
   live->local->cancel(run->id, code, text);
 }

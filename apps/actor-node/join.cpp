@@ -17,6 +17,7 @@
 #include "apps/actor-node/verbs.hpp"
 #include "apps/program/write_aside.hpp"
 #include "apps/console_log.hpp"
+#include "apps/failpoints.hpp"
 #include "apps/plugins.hpp"
 #include "troupe/cluster.hpp"
 #include "troupe/custom_op.hpp"
@@ -42,6 +43,7 @@ void add_node_flags(Flags& flags, NodeFlags& to) {
       "file of 16 to 1024 bytes that all processes of the cluster prove to know; readable by "
       "this user alone. Without it, join takes the one that TROUPE_SECRET_FILE names, and up makes "
       "one of its own, RUN-DIR/secret");
+  add_failpoints(flags, to.failpoints);
 }
 
 void check_node_flags(const NodeFlags& given) {
@@ -52,6 +54,7 @@ void check_node_flags(const NodeFlags& given) {
                 given.cluster, "\"");
   if (given.secret_file && given.secret_file->empty())
     throw Error(Errc::invalid_argument, "--secret-file names no file");
+  if (given.failpoints) troupe::set_fail_points(*given.failpoints);
   if (given.threads < 0 || given.threads > kThreadsMax)
     throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) to ", kThreadsMax,
                 ", got ", given.threads);
@@ -231,6 +234,7 @@ int join(const std::vector<std::string>& arguments) {
   Flags flags("actor-node join", "actor-node join: one node of a cluster");
   add_join(flags, given);
   if (!flags.parse(arguments)) return 0;
-  return exit_code_of(console_voice(given.node.log_format, "actor-node join"),
-                      [&] { return run_as_told(given); });
+  return exit_code_of(console_voice(given.node.log_format, "actor-node join"), [&] {
+    return list_failpoints(given.node.failpoints) ? 0 : run_as_told(given);
+  });
 }

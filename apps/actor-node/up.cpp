@@ -20,6 +20,7 @@
 #include "apps/actor-node/verbs.hpp"
 #include "apps/program/write_aside.hpp"
 #include "apps/console_log.hpp"
+#include "apps/failpoints.hpp"
 #include "apps/folder_claim.hpp"
 #include "apps/plugins.hpp"
 #include "troupe/custom_op.hpp"
@@ -232,6 +233,7 @@ int run(const UpOptions& given, const std::vector<std::string>& command,
   const std::filesystem::path secret =
       drawn ? drawn->path() : std::filesystem::absolute(*given.node.secret_file);
   setenv("TROUPE_SECRET_FILE", secret.c_str(), 1);
+  if (given.node.failpoints) setenv("TROUPE_FAILPOINTS", given.node.failpoints->c_str(), 1);
   Spawn program;
   program.command = command;
   program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses())},
@@ -259,6 +261,7 @@ int up(const std::vector<std::string>& arguments) {
   if (!flags.parse(arguments)) return 0;
   const std::string& format = given.node.log_format;
   return exit_code_of(console_voice(format, "actor-node up"), [&] {
+    if (list_failpoints(given.node.failpoints)) return 0;
     return run(given, flags.command, console_voice(format, "actor-node"));
   });
 }

@@ -19,7 +19,7 @@ struct NodeFlags {
   std::vector<std::string> plugins;
   std::string log_format = "text", log_level = "info";
   bool insecure = false;
-  std::optional<std::string> secret_file;
+  std::optional<std::string> secret_file, failpoints;
 };
 void add_node_flags(Flags& flags, NodeFlags& to);
 // Throws: Error(invalid_argument) for a value that no node can use.

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "apps/console_log.hpp"
+#include "apps/failpoints.hpp"
 #include "apps/plugins.hpp"
 #include "apps/program/checkpoints.hpp"
 #include "troupe/custom_op.hpp"
@@ -47,6 +48,7 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
   flags.add("cluster", &to.cluster, "name of that cluster (default: troupe)");
   flags.add("secret-file", &to.secret_file,
             "file of that cluster's secret; without it: the one that TROUPE_SECRET_FILE names");
+  add_failpoints(flags, to.failpoints);
   flags.add("wait", &to.wait, "seconds until its nodes must be there");
   flags.add("patience", &to.patience,
             "seconds that a training waits for lost processes, or for room on the disk at its end");
@@ -87,6 +89,8 @@ int run_program(ProgramOptions& options, const std::string& summary, int argc, c
     add(flags);
     if (!flags.parse({argv + 1, argv + argc})) return 0;
     return exit_code_of(options.say(), [&] {
+      if (list_failpoints(options.failpoints)) return 0;
+      if (options.failpoints) set_fail_points(*options.failpoints);
       const int code = run();
       if (code == 0 && !options.unsaved.empty()) throw Error(Errc::io, options.unsaved);
       return code;

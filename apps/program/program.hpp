@@ -31,7 +31,7 @@ struct ProgramOptions {
   std::vector<std::string> plugins;
   bool resume = false;
   std::string out;
-  std::optional<std::string> secret_file;
+  std::optional<std::string> secret_file, failpoints;
   std::string log_format = "text", log_level = "warn";
 
   Cluster where() const;

@@ -15,6 +15,7 @@
 #include <random>
 #include <utility>
 
+#include "graph/base/fail_point.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {
@@ -234,13 +235,16 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::write(std::span<const std::byte> bytes) { file_->write(bytes); }
 
 void AtomicFile::commit() {
+  fail_point(FailPoint::file_before_sync);
   file_->sync();
   file_.reset();
+  fail_point(FailPoint::file_before_rename);
   if (if_there_ == IfThere::refuse)
     disk_.rename_new(temp_, path_);
   else
     disk_.rename(temp_, path_);
   committed_ = true;
+  fail_point(FailPoint::file_before_sync_dir);
   disk_.sync_dir(dir_);
 }
 

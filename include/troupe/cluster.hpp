@@ -1,7 +1,7 @@
 // A node of a cluster: one process that offers its devices to sessions and holds parameter shards;
 // and ClusterSpec, which lists the tasks of a cluster and their addresses. Implemented in
-// training/group/node.cpp and net/wire/cluster_spec.cpp. The program actor-node is a thin shell
-// around this.
+// training/group/node.cpp, net/wire/cluster_spec.cpp and graph/base/fail_point.cpp. The program
+// actor-node is a thin shell around this.
 #pragma once
 
 #include <atomic>
@@ -50,6 +50,15 @@ void check_secret_file(const std::string& file);
 // `timeout`; Error(bad_configuration) when the cluster refuses this node.
 int draw_task(const NodeOptions& options,
               std::chrono::milliseconds timeout = std::chrono::seconds(60));
+
+// ---- failures on purpose ----
+
+// From now on, nodes and sessions of this process fail at named places, by "[PROCESS/]NAME=ACTION",
+// with commas between them: docs/fail_points.md. Without this call the environment's
+// TROUPE_FAILPOINTS is the text. Throws: Error(invalid_argument) for a text with unknown names or
+// actions.
+void set_fail_points(const std::string& text);
+std::string describe_fail_points();  // a line for each name: its place, and its actions
 
 // ---- the tasks of a cluster ----
 

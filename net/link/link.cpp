@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/base/fail_point.hpp"
+
 namespace troupe {
 namespace {
 
@@ -81,6 +83,7 @@ void Link::tick(TimePoint now) {
 // Sending
 
 Errc Link::send(uint64_t target, uint64_t sender, const Encoded& message, bool more) {
+  fail_point(FailPoint::link_send);
   return state_ == State::up ? sender_.send(target, sender, message, more) : Errc::peer_lost;
 }
 
@@ -155,6 +158,7 @@ void Link::end_greeting(const Greeting& answer) {
 }
 
 void Link::go_up() {
+  fail_point(FailPoint::link_up);
   state_ = State::up;
   buffer_.resize(kScratch);
   host_.established(*this);
@@ -198,6 +202,7 @@ bool Link::read_frame() {
   if (bytes.size() < kFrameHeader + header.length) return false;
   const auto payload = bytes.subspan(kFrameHeader, header.length);
   if (header.payload_crc != crc32c(payload)) return fail("a frame was damaged on the way");
+  if (drops_at(FailPoint::link_frame)) return fail("a fail point took a frame away");
   buffer_.skip(kFrameHeader + header.length);
   count_in(static_cast<Channel>(header.channel), header.length);
   handle_frame(header, payload);
@@ -301,6 +306,7 @@ void Link::take_bulk(std::span<const std::byte> elements) {
   const bool last = reassembly_.take(elements);
   sender_.bulk_read(elements.size());
   if (!last) return;
+  fail_point(FailPoint::link_bulk_last);
   if (auto message = reassembly_.finish())
     hand_on(std::move(*message));
   else
@@ -335,6 +341,7 @@ void Link::close(const std::string& reason) {
 void Link::close_now(const std::string& reason, Refusal refusal) {
   const auto self = shared_from_this();
   if (state_.exchange(State::closed) == State::closed) return;
+  fail_point(FailPoint::link_close);
   sender_.close();
   reassembly_ = {};
   connection_->close();

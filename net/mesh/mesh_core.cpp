@@ -7,6 +7,7 @@
 #include <caf/all.hpp>
 #include <spdlog/sinks/null_sink.h>
 
+#include "graph/base/fail_point.hpp"
 #include "net/link/greetings.hpp"
 #include "net/wire/address.hpp"
 
@@ -162,6 +163,10 @@ void Mesh::Core::accept(ConnectionPtr connection) {
 }
 
 void Mesh::Core::dial(const std::string& address) {
+  if (drops_at(FailPoint::mesh_dial)) {
+    targets_.failed(address, clock_.now());
+    return;
+  }
   transport_.dial(
       address, kDialTimeout,
       [weak = weak_from_this(), address](ConnectionPtr connection, const std::string& reason) {
@@ -204,6 +209,7 @@ void Mesh::Core::agent_known(const NodeId& node, const caf::actor& agent) {
   if (!member) return;
   options_.log->info("peer up: peer={} address={} incarnation={}", member->name(), member->address,
                      member->incarnation);
+  fail_point(FailPoint::mesh_member_up);
   if (listener_) listener_->up(*member, agent);
 }
 

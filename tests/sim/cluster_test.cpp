@@ -1,284 +1,56 @@
 // Whole clusters in one thread: a training over 2 ps, 3 workers and one or two clients, without
 // faults and with those of each preset, and with any of them together (cluster-swarm).
 
-#include "tests/support/simulation/shrink.hpp"
-#include "tests/support/simulation/sim_cluster.hpp"
+#include "tests/support/simulation/presets.hpp"
 
 namespace troupe {
 namespace {
 
+using sim::DrawFaults;
 using sim::FaultPlan;
 using sim::Faults;
 using sim::History;
-using sim::SimCluster;
 using sim::SimClusterOptions;
+using sim::Training;
+using sim::training_scenario;
 
-using DrawOptions = std::function<void(sim::Draw&, SimClusterOptions&)>;
-using DrawFaults = std::function<void(FaultPlan&)>;
-
-// The training of a seed: its options, its faults, and under the synchronous rule a run without
-// faults, which it must equal bit by bit.
-class Training {
- public:
-  Training(uint64_t seed, const DrawOptions& options, const DrawFaults& faults) : seed_(seed) {
-    sim::Draw draw(seed);
-    options_ = draw_cluster_options(draw);
-    if (options) options(draw, options_);
-    if (!faults) return;
-    sim::CalmRun calm = run_calmly(sim::calm(options_), true);
-    if (options_.clients > 1) {
-      SimClusterOptions shared = sim::calm(options_);
-      shared.clients = options_.clients;
-      calm = run_calmly(shared, false);
-    }
-    FaultPlan plan(seed, options_, calm);
-    faults(plan);
-    faults_ = plan.take();
-    if (const char* text = sim::SimRequest::faults()) faults_ = sim::faults_of(text);
-  }
-  const Faults& faults() const { return faults_; }
-
-  // Throws: Violation.
-  void run(const Faults& faults, History& history) const {
-    if (broken_) SimCluster(*broken_, seed_, {}, nullptr, history).run();
-    const bool golden = options_.rule == Aggregation::sync && !weights_.empty();
-    SimCluster cluster(options_, seed_, faults, golden ? &chain_ : nullptr, history);
-    cluster.run();
-    if (golden && cluster.weights() != weights_)
-      throw sim::Violation{"I5", "the final weights are not those of a run without faults"};
-    if (golden && cluster.looked() != looked_)
-      throw sim::Violation{"I5", "a pause has not seen the weights of a run without faults"};
-  }
-  // The invariant that the run breaks, or "".
-  std::string broken_by(const Faults& faults) const {
-    History silent;
-    try {
-      run(faults, silent);
-    } catch (const sim::Violation& v) {
-      return v.invariant;
-    } catch (const std::exception&) {
-      return "error";
-    }
-    return "";
-  }
-
- private:
-  sim::CalmRun run_calmly(const SimClusterOptions& options, bool golden) {
-    History silent;
-    SimCluster cluster(options, seed_, {}, nullptr, silent);
-    try {
-      cluster.run();
-    } catch (const sim::Violation&) {
-      broken_ = options;
-      return {.begun = 1, .ended = 1};
-    }
-    if (golden) {
-      chain_ = cluster.chain();
-      weights_ = cluster.weights();
-      looked_ = cluster.looked();
-    }
-    return cluster.calm();
-  }
-
-  const uint64_t seed_;
-  SimClusterOptions options_;
-  Faults faults_;
-  std::optional<SimClusterOptions> broken_;  // of a run without faults that breaks an invariant
-  sim::HashChain chain_;
-  std::string weights_;
-  std::map<int64_t, std::string> looked_;
-};
-
-sim::Scenario scenario(const std::string& name, uint64_t seeds, const DrawOptions& options,
-                       const DrawFaults& faults, std::vector<uint64_t> also = {}) {
-  const auto body = [options, faults](uint64_t seed, History& history) {
-    const Training training(seed, options, faults);
-    training.run(training.faults(), history);
-  };
-  const auto shrink = [name, options, faults](uint64_t seed, const std::string& invariant) {
-    const Training training(seed, options, faults);
-    const std::string wanted = invariant.empty() ? "error" : invariant;
-    const sim::Shrunk least = sim::shrink(training.faults(), [&](const Faults& fewer) {
-      return training.broken_by(fewer) == wanted;
-    });
-    return detail::concat(least.faults.size(), " of ", training.faults().size(), " faults break ",
-                          wanted, ", after ", least.runs, " runs\n  replay: ./dev sim ", name, " ",
-                          seed, " --faults \"", to_text(least.faults), "\"");
-  };
-  return {name, seeds, body, std::move(also), shrink};
+sim::Scenario scenario(const std::string& name) {
+  const sim::Preset preset = sim::preset_of(name);
+  return training_scenario(name, preset.seeds, preset.options, preset.faults);
 }
+const sim::Scenario cluster_step = scenario("cluster-step");
+const sim::Scenario cluster_pushes = scenario("cluster-pushes");
+const sim::Scenario cluster_worker_kill = scenario("cluster-worker-kill");
+const sim::Scenario cluster_ps_kill = scenario("cluster-ps-kill");
+const sim::Scenario cluster_folder_away = scenario("cluster-folder-away");
+const sim::Scenario cluster_start_kill = scenario("cluster-start-kill");
+const sim::Scenario cluster_start_cut = scenario("cluster-start-cut");
+const sim::Scenario cluster_edges = scenario("cluster-edges");
+const sim::Scenario cluster_ps_links = scenario("cluster-ps-links");
+const sim::Scenario cluster_ps_links_async = scenario("cluster-ps-links-async");
+const sim::Scenario cluster_ps_links_shared = scenario("cluster-ps-links-shared");
+const sim::Scenario cluster_ps_links_kill = scenario("cluster-ps-links-kill");
+const sim::Scenario cluster_secret = scenario("cluster-secret");
+const sim::Scenario cluster_async = scenario("cluster-async");
+const sim::Scenario cluster_all = scenario("cluster-all");
+const sim::Scenario cluster_pauses = scenario("cluster-pauses");
+const sim::Scenario cluster_container = scenario("cluster-container");
+const sim::Scenario cluster_program_kill = scenario("cluster-program-kill");
+const sim::Scenario cluster_disk = scenario("cluster-disk");
+const sim::Scenario cluster_power = scenario("cluster-power");
+const sim::Scenario cluster_corruption = scenario("cluster-corruption");
+const sim::Scenario cluster_points = scenario("cluster-points");
+const sim::Scenario cluster_swarm = scenario("cluster-swarm");
 
-const sim::Scenario cluster_step = scenario("cluster-step", 10, nullptr, nullptr);
-const sim::Scenario cluster_pushes =
-    scenario("cluster-pushes", 10, nullptr, [](FaultPlan& plan) { plan.lose_messages(); });
-const sim::Scenario cluster_worker_kill =
-    scenario("cluster-worker-kill", 10, nullptr,
-             [](FaultPlan& plan) { plan.kill_workers(plan.draw.between(1, 2)); });
-
-void checkpoints(sim::Draw& draw, SimClusterOptions& o) { o.checkpoint_every = draw.between(1, 3); }
-void kill_ps(FaultPlan& plan) { plan.kill_ps(plan.draw.between(1, 2)); }
-const sim::Scenario cluster_ps_kill = scenario("cluster-ps-kill", 10, checkpoints, kill_ps);
-const sim::Scenario cluster_folder_away =
-    scenario("cluster-folder-away", 20, checkpoints, [](FaultPlan& plan) {
-      kill_ps(plan);
-      plan.lose_folders();
-    });
-const sim::Scenario cluster_start_kill = scenario(
-    "cluster-start-kill", 20, [](sim::Draw&, SimClusterOptions& o) { o.steps = 1; },
-    [](FaultPlan& plan) { plan.kill_at_start(); });
-const sim::Scenario cluster_start_cut =
-    scenario("cluster-start-cut", 5, nullptr, [](FaultPlan& plan) { plan.cut_at_start(); });
-const sim::Scenario cluster_edges = scenario(
-    "cluster-edges", 10,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      o.edges = true;
-      o.pace_ms = draw.chance(0.5) ? 300 : 0;
-    },
-    [](FaultPlan& plan) { plan.cut_workers(plan.draw.between(1, 2)); });
-
-// No ps dies, so no step that was done is done again, with checkpoints and without them.
-void ps_links(sim::Draw& draw, SimClusterOptions& o) {
-  o.checkpoint_every = draw.between(0, 2);
-  o.pace_ms = draw.chance(0.5) ? 300 : 0;
-}
-void lose_ps_links(FaultPlan& plan) { plan.lose_ps_links(plan.draw.between(1, 3)); }
-const sim::Scenario cluster_ps_links = scenario(
-    "cluster-ps-links", 30,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      ps_links(draw, o);
-      o.pause_every = draw.between(0, 2);
-    },
-    [](FaultPlan& plan) {
-      lose_ps_links(plan);
-      plan.kill_workers(plan.draw.between(0, 1));
-    });
-const sim::Scenario cluster_ps_links_async = scenario(
-    "cluster-ps-links-async", 20,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      ps_links(draw, o);
-      o.rule = Aggregation::async;
-    },
-    lose_ps_links);
-const sim::Scenario cluster_ps_links_shared = scenario(
-    "cluster-ps-links-shared", 20,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      ps_links(draw, o);
-      o.clients = 2;
-    },
-    lose_ps_links);
-const sim::Scenario cluster_ps_links_kill = scenario(
-    "cluster-ps-links-kill", 20,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      ps_links(draw, o);
-      o.checkpoint_every = draw.between(1, 2);
-    },
-    [](FaultPlan& plan) {
-      lose_ps_links(plan);
-      plan.kill_ps(1);
-    });
-const sim::Scenario cluster_secret = scenario(
-    "cluster-secret", 10,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      o.secret = true;
-      o.edges = true;
-      checkpoints(draw, o);
-    },
-    [](FaultPlan& plan) {
-      plan.lose_messages();
-      plan.kill_workers(plan.draw.between(0, 1));
-      plan.kill_ps(plan.draw.between(0, 1));
-      plan.cut_workers(plan.draw.between(0, 1));
-    });
-const sim::Scenario cluster_async = scenario(
-    "cluster-async", 10,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      checkpoints(draw, o);
-      o.rule = Aggregation::async;
-    },
-    [](FaultPlan& plan) {
-      plan.lose_messages();
-      plan.kill_workers(plan.draw.between(0, 1));
-      plan.kill_ps(plan.draw.between(0, 1));
-    });
-const sim::Scenario cluster_all = scenario("cluster-all", 10, checkpoints, [](FaultPlan& plan) {
-  plan.lose_messages();
-  plan.kill_workers(plan.draw.between(1, 2));
-  kill_ps(plan);
-});
-
-// A ps that dies while somebody looks is restored, and looked at again. The optimizer's norms are
-// of whole parameters, some of which would be cut otherwise.
-const sim::Scenario cluster_pauses = scenario(
-    "cluster-pauses", 10,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      checkpoints(draw, o);
-      o.optimizer = "lamb";
-      o.pause_every = draw.between(1, 2);
-    },
-    [](FaultPlan& plan) {
-      plan.kill_workers(plan.draw.between(0, 1));
-      kill_ps(plan);
-    });
-
-// Between-graph replication: two programs, each with its own graph and replicas, one set of
-// parameters.
-const sim::Scenario cluster_container = scenario(
-    "cluster-container", 10,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      checkpoints(draw, o);
-      o.clients = 2;
-    },
-    [](FaultPlan& plan) {
-      if (plan.draw.chance(0.5)) plan.lose_messages();
-      plan.kill_workers(plan.draw.between(0, 1));
-      plan.kill_ps(plan.draw.between(0, 2));
-    });
-
-// The program dies in mid-training, and its successor resumes.
-const sim::Scenario cluster_program_kill = scenario(
-    "cluster-program-kill", 20,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      o.checkpoint_every = draw.between(0, 2);
-      o.rule = draw.chance(0.5) ? Aggregation::async : Aggregation::sync;
-      o.pace_ms = draw.chance(0.5) ? 300 : 0;
-    },
-    [](FaultPlan& plan) {
-      plan.kill_programs(plan.draw.between(1, 2));
-      plan.kill_workers(plan.draw.between(0, 1));
-    });
-
-// Checkpoints that cannot be written cost no step, but the last one, without which a program ends.
-const sim::Scenario cluster_disk = scenario("cluster-disk", 20, checkpoints, [](FaultPlan& plan) {
-  plan.lose_disk(plan.draw.between(1, 3));
-  plan.kill_ps(plan.draw.between(0, 1));
-});
-const sim::Scenario cluster_power = scenario("cluster-power", 20, checkpoints, [](FaultPlan& plan) {
-  plan.fail_power(plan.draw.between(1, 2));
-});
-const sim::Scenario cluster_corruption =
-    scenario("cluster-corruption", 20, checkpoints,
-             [](FaultPlan& plan) { plan.corrupt_frames(plan.draw.between(1, 5)); });
-
-const sim::Scenario cluster_swarm = scenario(
-    "cluster-swarm", 60,
-    [](sim::Draw& draw, SimClusterOptions& o) {
-      o.steps = draw.between(3, 10);
-      o.rule = draw.chance(0.4) ? Aggregation::async : Aggregation::sync;
-      o.clients = draw.chance(0.25) ? 2 : 1;
-      o.late_program = o.clients > 1 && draw.chance(0.5);
-      o.checkpoint_every = draw.between(0, 3);
-      o.pause_every = draw.chance(0.3) ? draw.between(1, 2) : 0;
-      o.edges = draw.chance(0.3);
-      const int64_t paces[] = {0, 50, 300};
-      o.pace_ms = paces[draw.below(3)];
-    },
-    [](FaultPlan& plan) { plan.swarm(); });
+// Options and faults of a preset, for trainings with faults of their own.
+const sim::DrawOptions checkpoints = sim::preset_of("cluster-ps-kill").options;
+const DrawFaults kill_ps = sim::preset_of("cluster-ps-kill").faults;
 
 // The invariants that the first seeds break with this mistake; what is not found is "".
 std::set<std::string> found(
     const std::function<void(SimClusterOptions&)>& mistake,
     const DrawFaults& faults = [](FaultPlan&) {}) {
-  const sim::Scenario planted = scenario(
+  const sim::Scenario planted = training_scenario(
       "planted-cluster", 6, [&](sim::Draw&, SimClusterOptions& o) { mistake(o); }, faults);
   sim::scenario_names().pop_back();  // not for ./dev sim
   std::set<std::string> out;
@@ -382,6 +154,10 @@ TEST_CASE("cluster-corruption: a frame with another bit ends its link, and chang
   cluster_corruption.run();
 }
 
+TEST_CASE("cluster-points: what happens at any fail point breaks no invariant") {
+  cluster_points.run();
+}
+
 TEST_CASE("cluster-swarm: any faults together, each of which ends, break no invariant") {
   cluster_swarm.run();
 }
@@ -446,10 +222,13 @@ TEST_CASE("a client that has the values of another version is found by I5") {
 
 TEST_CASE("faults have a text that gives them back, and bad text is refused") {
   const std::string text =
-      "7:kill:ps1:250 9:cut_from:worker0>client1:40 9:drop:any 12:reset:ps0>ps1";
+      "7:kill:ps1:250 9:cut_from:worker0>client1:40 9:drop:any 12:reset:ps0>ps1 "
+      "13:point:ps1:shard.apply.before_ack=sleep:200@3x1";
   CHECK(to_text(sim::faults_of(text)) == text);
-  for (const char* bad : {"kill:ps1", "x:kill:ps1", "7:burn:ps1", "7:kill:ps9", "7:kill:any",
-                          "7:cut:ps1", "7:cut:ps1>ps1", "7:kill:ps1:x"})
+  for (const char* bad :
+       {"kill:ps1", "x:kill:ps1", "7:burn:ps1", "7:kill:ps9", "7:kill:any", "7:cut:ps1",
+        "7:cut:ps1>ps1", "7:kill:ps1:x", "7:freeze:any:9", "7:point:ps1", "7:point:any:link.up=die",
+        "7:point:ps1:link.up=burn", "7:point:ps1:ps1/link.up=die"})
     CHECK_THROWS_AS(sim::faults_of(bad), Error);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/async/guard.hpp"
+#include "graph/base/fail_point.hpp"
 
 namespace troupe {
 namespace {
@@ -111,10 +112,12 @@ void CheckpointTaker::commit(const std::shared_ptr<Attempt>& attempt) {
   on_disk(attempt, [this, attempt](Disk& disk) {
     const std::string& dir = attempt->request.directory;
     want_readable(disk, dir, attempt->manifest);
+    fail_point(FailPoint::checkpoint_before_manifest);
     commit_checkpoint(disk, dir, attempt->manifest);
     attempt->committed = true;
     own_[folder_key(dir)] = manifest_name(attempt->manifest.generation, attempt->manifest.step);
     try {
+      fail_point(FailPoint::checkpoint_before_prune);
       name_stayed(prune_checkpoints(disk, dir, attempt->request.keep));
     } catch (const Error& e) {  // the new checkpoint is committed
       name_stayed({e.what()});

@@ -8,6 +8,7 @@
 
 #include "actors/master/gate.hpp"
 #include "actors/async/guard.hpp"
+#include "graph/base/fail_point.hpp"
 #include "training/group/pushed_parameters.hpp"
 #include "training/input/input_service.hpp"
 #include "training/rules/optimizer.hpp"
@@ -153,6 +154,7 @@ void ParameterGroup::establish(Start start, Done done) {
       if (code != Errc::ok) return done(code, text);
       table_.began = table_.epoch;
       rate_scale().begin_epoch(table_.rate_scale);
+      fail_point(FailPoint::group_before_routes);
       if (owner() && start.mode == BeginEpoch::restore)
         checkpoints_.went_back_to(start.directory, start.manifest);
       routes_.send_all(done);
@@ -162,6 +164,7 @@ void ParameterGroup::establish(Start start, Done done) {
     table_.rule = start.rule.value_or(table_.rule);
     table_.rate_scale = start.rate_scale;
     ++table_.epoch;
+    fail_point(FailPoint::group_epoch_drawn);
     maker_.make_again(parameters_.replicas(),
                       [this, start, tell_all](Errc code, const std::string& text) {
                         if (code != Errc::ok)

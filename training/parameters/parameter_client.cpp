@@ -5,6 +5,7 @@
 
 #include "devices/failure.hpp"
 #include "devices/memory/memory.hpp"
+#include "graph/base/fail_point.hpp"
 #include "graph/base/repeat_rows.hpp"
 #include "training/parameters/write_kind.hpp"
 
@@ -64,6 +65,7 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
     }
     for (const auto& request : old) end(request, Errc::stale, kNewEpoch, replies);
   }
+  fail_point(FailPoint::client_routes_taken);
   send_again(again);
   run(replies);
 }
@@ -211,6 +213,7 @@ void ParameterClient::offer(Part& part) const {
 
 // Reads only constant fields of the request: an answer may come meanwhile.
 void ParameterClient::send(uint64_t ticket, Part part, bool here) {
+  if (drops_at(FailPoint::client_before_send)) return;
   const RoutePtr route = part.route;
   const bool by_rows = part.share.rows.defined() || part.share.gradient.by_rows();
   const bool now = here && route->here &&
@@ -294,6 +297,7 @@ void ParameterClient::answer(const RequestPtr& request, Errc code, const std::st
 }
 
 void ParameterClient::on(Pulled m) {
+  if (drops_at(FailPoint::client_pulled)) return;
   Replies replies;
   {
     std::lock_guard lock(mutex_);
@@ -344,6 +348,7 @@ void ParameterClient::on(Pulled m) {
 }
 
 void ParameterClient::on(const Acknowledged& m) {
+  if (drops_at(FailPoint::client_acknowledged)) return;
   Replies replies;
   {
     std::lock_guard lock(mutex_);
@@ -420,6 +425,7 @@ void ParameterClient::resend(Time now) {
       again.emplace_back(ticket, part);
     }
   }
+  if (!again.empty()) fail_point(FailPoint::client_resend);
   send_again(again);
 }
 

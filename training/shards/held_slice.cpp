@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "devices/failure.hpp"
+#include "graph/base/fail_point.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/pool_block.hpp"
@@ -217,6 +218,7 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
   const int32_t replica = p.replica;
   const PushOrder::Place place = order_.place(p, ticket, slice_, refused);
   refuse(refused, out);
+  if (place == PushOrder::Place::parked) fail_point(FailPoint::shard_push_parked);
   if (place == PushOrder::Place::repeated) ++terms_.counters.duplicate;
   if (place < PushOrder::Place::before) return;
   accept(std::move(p), {ticket}, out);
@@ -353,6 +355,7 @@ void HeldSlice::update_while_due(ShardActions& out) {
 }
 
 void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) {
+  fail_point(FailPoint::shard_apply_before);
   const bool in_place =
       apply_mean(*optimizer_, gradients, terms_.rule == Aggregation::sync, values_,
                  {terms_.lanes, room_of(gradients[0].gradient, terms_.pool)});
@@ -371,6 +374,7 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
     }
   }
   if (terms_.applied_log) terms_.applied_log(applied);
+  fail_point(FailPoint::shard_apply_before_ack);
   for (const Contribution& c : gradients) {
     const auto tickets = unacknowledged_.extract({c.replica, c.step});
     if (!tickets.empty()) acknowledge(tickets.mapped(), Errc::ok, {}, out);
@@ -428,6 +432,7 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
     ++terms_.counters.pulls_unchanged;
   } else {
     const Failure failed = failure_of([&] {
+      fail_point(FailPoint::shard_pull_before_answer);
       answer.values = !previous ? values_.values
                       : rule_   ? previous_values(values_)
                                 : written_.before(values_.values);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/base/fail_point.hpp"
 #include "graph/optimizer.hpp"
 
 namespace troupe {
@@ -179,6 +180,7 @@ void Shard::capture(uint64_t epoch, int64_t step, Captures::Done done) {
 }
 
 void Shard::push(Push p, uint64_t from, ShardActions& out) {
+  if (drops_at(FailPoint::shard_push_received)) return;
   ++terms_->counters.received;
   HeldSlice* const held = this->held(p.slice);
   if (held) held->count_pushed(p.gradient.byte_size());

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "actors/async/guard.hpp"
+#include "graph/base/fail_point.hpp"
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/checkpoint_files.hpp"
 #include "training/shards/shard_description.hpp"
@@ -85,6 +86,7 @@ caf::result<caf::unit_t> ShardActorState::hold(const CaptureShard& m) {
                    if (!outcome) return owed.pay(number, outcome_error(outcome));
                    capture = id;
                    captured = std::make_shared<ShardImage>(std::move(image));
+                   fail_point(FailPoint::shard_capture_held);
                    owed.pay(number, caf::unit);
                  });
   return promise;
@@ -104,6 +106,7 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
               image = std::exchange(captured, nullptr)]() mutable {
     std::function<void()> answer;
     try {
+      fail_point(FailPoint::checkpoint_shard_before_write);
       const CheckpointFile file = write_shard_file(files, m.directory, m.name, *image);
       answer = [this, number, file] {
         owed.pay(number, ShardFile{file.name, file.bytes, file.sha256});
@@ -145,6 +148,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   const auto begins = [this] {  // first values and captures of the epoch before are over
     initial.clear();
     captured = nullptr;
+    fail_point(FailPoint::shard_epoch_begun);
   };
   if (m.mode == BeginEpoch::reset) {
     const Outcome outcome = shard->clear(m.epoch, replicas_at(m.replicas, m.next_step), out);
@@ -163,10 +167,12 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
               slices = shard->slices()]() mutable {
     std::function<void()> answer;
     try {
+      fail_point(FailPoint::checkpoint_before_read);
       const Manifest manifest = read_manifest(files, m.directory, m.manifest);
       auto states = std::make_shared<std::vector<SliceState>>(
           read_slices(files, m.directory, manifest, slices));
       answer = [this, number, m, states] {
+        fail_point(FailPoint::shard_restore_before_adopt);
         ShardActions actions;
         caf::error error = set_terms(m);  // before pulls that wait are answered
         if (!error) error = outcome_error(shard->restore(m.epoch, std::move(*states), actions));

@@ -7,6 +7,7 @@
 
 #include "actors/async/guard.hpp"
 #include "actors/cluster/process.hpp"
+#include "graph/base/fail_point.hpp"
 #include "training/checkpoints/disk_thread.hpp"
 #include "training/parameters/give_initial.hpp"
 #include "training/parameters/messages.hpp"
@@ -89,6 +90,7 @@ ShardService::behavior_type run_shard_service(
             state.shards.erase(it);
             return error_of(e);
           }
+          fail_point(FailPoint::shard_created);
           self->monitor(it->second.actor);
           state.process->track(it->second.actor);
           state.process->open_door(caf::actor_cast<caf::strong_actor_ptr>(it->second.actor));

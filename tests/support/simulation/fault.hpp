@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/fail_point.hpp"
 #include "tests/support/simulation/sim_cluster_options.hpp"
 #include "troupe/error.hpp"
 
@@ -28,14 +29,15 @@ enum class FaultKind : uint8_t {
   overtake,    // or arrives after the one behind it
   corrupt,     // the next frame from `who` to `other` has another bit at `lasts`, round its end
   late,        // the process is first started after `lasts`; only at event 0
+  point,       // a fail point of `who` is armed, for as often as its text says
   blind,       // from the next restore on it finds the folder of checkpoints empty,
   refused,     // or may not read it, for `lasts`
   disk_full,   // nobody can write a byte of a file for `lasts`
   disk_error,  // the call to the disk after the next `lasts` fails
 };
-inline constexpr std::array<const char*, 15> kFaultNames = {
-    "power",    "kill",    "freeze", "reset", "cut",     "cut_from",  "drop",      "twice",
-    "overtake", "corrupt", "late",   "blind", "refused", "disk_full", "disk_error"};
+inline constexpr std::array<const char*, 16> kFaultNames = {
+    "power",    "kill",    "freeze", "reset", "cut",   "cut_from", "drop",      "twice",
+    "overtake", "corrupt", "late",   "point", "blind", "refused",  "disk_full", "disk_error"};
 
 struct Fault {
   static constexpr int kAny = -1;  // as who or other: every process
@@ -44,6 +46,7 @@ struct Fault {
   FaultKind kind = FaultKind::kill;
   int who = kAny, other = kAny;  // ps, workers and clients, counted on
   int64_t lasts = 0;             // ms
+  std::string order = {};        // of a point: "NAME=ACTION", as fail_orders() takes it
   friend bool operator==(const Fault&, const Fault&) = default;
 
   bool is_of_message() const { return kind >= FaultKind::drop && kind <= FaultKind::corrupt; }
@@ -64,6 +67,7 @@ inline std::string to_text(const Fault& f) {
       detail::concat(f.at, ":", kFaultNames[static_cast<size_t>(f.kind)], ":", peer_name(f.who));
   if (f.other != Fault::kAny) out += detail::concat(">", peer_name(f.other));
   if (f.lasts != 0) out += detail::concat(":", f.lasts);
+  if (!f.order.empty()) out += ":" + f.order;
   return out;
 }
 // The faults with spaces between them.
@@ -90,11 +94,12 @@ inline int peer_of(const std::string& name) {
 inline Fault fault_of(const std::string& text) {
   const auto bad = [&text](const auto&... why) {
     return Error(Errc::invalid_argument, "\"", text, "\" is no fault: ", why...,
-                 "; say EVENT:KIND:PROCESS[>PROCESS][:MILLISECONDS]");
+                 "; say EVENT:KIND:PROCESS[>PROCESS][:MILLISECONDS], or "
+                 "EVENT:point:PROCESS:NAME=ACTION");
   };
   std::vector<std::string> parts(1);
   for (const char c : text)
-    if (c == ':')
+    if (c == ':' && (parts.size() < 4 || parts[1] != "point"))
       parts.emplace_back();
     else
       parts.back() += c;
@@ -112,7 +117,13 @@ inline Fault fault_of(const std::string& text) {
   const size_t border = parts[2].find('>');
   out.who = peer_of(parts[2].substr(0, border));
   if (border != std::string::npos) out.other = peer_of(parts[2].substr(border + 1));
-  if (parts.size() == 4) out.lasts = number(parts[3]);
+  if (out.kind == FaultKind::point) {
+    out.order = parts.size() == 4 ? parts[3] : "";
+    const auto orders = fail_orders(out.order);
+    if (orders.size() != 1 || !orders[0].process.empty()) throw bad("it wants NAME=ACTION");
+  } else if (parts.size() == 4) {
+    out.lasts = number(parts[3]);
+  }
   const bool of_link =
       out.kind == FaultKind::reset || out.kind == FaultKind::cut || out.kind == FaultKind::cut_from;
   const bool of_any = out.is_of_message() || out.is_of_disk() || out.kind == FaultKind::power;
@@ -217,6 +228,27 @@ class FaultPlan {
   }
   void corrupt_frames(int64_t n) {
     for (; n > 0; --n) add(FaultKind::corrupt, Fault::kAny, Fault::kAny, draw.between(0, 1 << 20));
+  }
+  // Processes die, stand still, meet errors or lose messages at their fail points.
+  void reach_points(int64_t n) {
+    for (; n > 0; --n) {
+      const auto row = static_cast<size_t>(draw.below(kFailPoints.size()));
+      const std::string name = kFailPoints[row].name;
+      const auto is = [&name](const char* begin) { return name.starts_with(begin); };
+      std::string action = draw.chance(0.3) ? "sleep:" : "die";
+      if (action == "sleep:") action += std::to_string(draw.between(100, 3000));
+      if (kFailPoints[row].drops && draw.chance(0.5)) action = "drop";
+      if (kFailPoints[row].error == Errc::io && draw.chance(0.5)) action = "error";
+      const int who = is("agent.") ? worker()
+                      : is("shard.") || name == "checkpoint.before_read" || is("checkpoint.shard")
+                          ? ps()
+                      : is("master.") || is("group.") || is("checkpoint.") ? client()
+                                                                           : anybody();
+      const int64_t from = draw.chance(0.2) ? 0 : calm_.begun;
+      Fault fault{draw.between(from, calm_.ended), FaultKind::point, who};
+      fault.order = detail::concat(name, "=", action, "@", draw.between(1, 4), "x1");
+      faults_.push_back(std::move(fault));
+    }
   }
   // Any process but the program dies between its first call and its first step.
   void kill_at_start() {

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,10 +62,14 @@ class SimCluster {
       for (const Fault& fault : faults)
         if (fault.kind == FaultKind::late && fault.who == i) peer.back_at = in_ms(fault.lasts);
     }
+    const auto is_point = [](const Fault& fault) { return fault.kind == FaultKind::point; };
+    if (std::any_of(faults.begin(), faults.end(), is_point))
+      hook_.emplace([this](FailPoint point) { return reached(point); });
     for (const auto& peer : peers_)
       if (peer->back_at == TimePoint::max()) make(*peer);
   }
   ~SimCluster() {
+    hook_.reset();
     ledger_.close();
     for (const auto& peer : peers_)
       if (peer->life && peer->life->trainer) peer->life->trainer->stop();
@@ -107,6 +112,8 @@ class SimCluster {
   static constexpr std::chrono::seconds kStartMax{5};
   // From the end of the last fault to a step that ends well, or to the first step.
   static constexpr std::chrono::seconds kProgressMax{30};
+  // From the death at a fail point to the next start.
+  static constexpr int64_t kDeadMs = 300;
 
   // A process. One that is killed stays as it is until the end of the cluster, as its destructors
   // would run what it had still to do.
@@ -118,7 +125,9 @@ class SimCluster {
     caf::scheduler::test_coordinator* jobs = nullptr;
     caf::io::network::test_multiplexer* brokers = nullptr;
     std::vector<const Shard*> shards;  // that live (Seen)
+    FailTable points;                  // armed
     bool killed = false;
+    bool dying = false;  // at a fail point: what it does until its job returns, nobody sees
 
     void up(const Member&, const caf::actor&) override {}
     void down(const Member& member, const std::string& reason) override {
@@ -133,7 +142,7 @@ class SimCluster {
     std::unique_ptr<Life> life;  // null: killed, and not yet back
     TimePoint back_at = TimePoint::max();
     TimePoint thaws_at = TimePoint::max();
-    bool runs() const { return life && !life->host->frozen; }
+    bool runs() const { return life && !life->dying && !life->host->frozen; }
     SimTrainer* program() const { return runs() ? life->trainer.get() : nullptr; }
   };
   // Keeps a shard among those that are looked at, for as long as the shard keeps this: one may end
@@ -162,6 +171,7 @@ class SimCluster {
   void make(Peer& peer) {
     peer.back_at = TimePoint::max();
     ++peer.incarnation;
+    active_ = &peer;
     peer.life = std::make_unique<Life>();
     Life& life = *peer.life;
     life.host = &net_.add(detail::concat(peer.task, "#", peer.incarnation));
@@ -175,6 +185,7 @@ class SimCluster {
       if (!is_present(container)) return;
       const auto seen = std::make_shared<Seen>(life, shard);
       shard.set_applied_log([this, &life, &shard, container, seen](const Shard::Applied& a) {
+        if (life.dying) return;
         if (life.killed) ledger_.report({"kill", "a killed process has made an update"});
         if (!is_present(container)) return;
         ledger_.applied(a);
@@ -184,6 +195,7 @@ class SimCluster {
     };
     const auto on_client = [this, &life](uint64_t session, ParameterClient& client) {
       client.set_answer_log([this, &life, session](const TakenAnswer& answer) {
+        if (life.dying) return;
         if (life.killed) ledger_.report({"kill", "a killed process has taken an answer"});
         if (is_present(own_container(session))) ledger_.taken(planted(answer));
       });
@@ -278,6 +290,8 @@ class SimCluster {
         net_.cut(who->task, other->task, one_way);
         return injuries_.cut({until, fault.who, fault.other, one_way});
       }
+      case FaultKind::point:
+        return who->life->points.add(fail_orders(fault.order).front());
       case FaultKind::disk_full:
         return injuries_.fill_disk(until);
       case FaultKind::disk_error:
@@ -303,6 +317,11 @@ class SimCluster {
         return who && who->life && may_die(*who);
       case FaultKind::freeze:
         return who && who->life;
+      // Errors are those of the disk, or of memory.
+      case FaultKind::point:
+        return who && who->life &&
+               (fault.order.find("=error") == std::string::npos ||
+                (o_.clients == 1 && o_.pause_every == 0));
       case FaultKind::reset:
         return who && other && who->life && other->life;
       case FaultKind::cut:
@@ -357,6 +376,7 @@ class SimCluster {
   void kill(Peer& peer, TimePoint back_at) {
     net_.kill(*peer.life->host);
     peer.life->killed = true;
+    peer.life->dying = false;
     peer.life->shards.clear();
     while (o_.busy_after_kill && peer.life->jobs->try_run_once()) {
     }
@@ -370,6 +390,34 @@ class SimCluster {
     peer.died = true;
     peer.thaws_at = TimePoint::max();
     peer.back_at = back_at;
+  }
+
+  // A process has come to a fail point.
+  FailTable::Act reached(FailPoint point) {
+    const SimHost* const host = net_.under_way();
+    Peer* const peer = host ? peer_at(peer_of_host(host->name())) : active_;
+    if (!peer || !peer->runs() || (host && peer->life->host != host)) return {};
+    const FailTable::Act act = peer->life->points.reached(point);
+    const bool dies = act.action == FailAction::die;
+    if (act.action == FailAction::none || (dies && !may_die(*peer))) return {};
+    history_.note(detail::concat("fail point ", kFailPoints[static_cast<size_t>(point)].name, " ",
+                                 dies ? "ends " : "is reached by ", peer->task));
+    if (act.action == FailAction::sleep) {
+      net_.freeze(*peer->life->host);
+      peer->thaws_at = net_.now() + act.lasts;
+      injuries_.lasts_until(peer->thaws_at);
+      return {};
+    }
+    injuries_.lasts_until(net_.now());
+    if (!dies) return act;
+    net_.kill(*peer->life->host);
+    peer->life->dying = disk_.caller_is_gone = true;
+    throw SimCrash{};  // the rest of its job is not done
+  }
+  void bury() {
+    disk_.caller_is_gone = false;
+    for (const auto& peer : peers_)
+      if (peer->life && peer->life->dying) kill(*peer, in_ms(kDeadMs));
   }
 
   // The fate of a frame of the data plane. Only messages that are sent again may be lost.
@@ -418,6 +466,13 @@ class SimCluster {
   }
 
   void step() {
+    try {
+      next_event();
+    } catch (const SimCrash&) {  // of a process that has died at a fail point
+    }
+    bury();
+  }
+  void next_event() {
     if (const Fault* fault = injuries_.due(history_.events())) return apply(*fault);
     for (const auto& peer : peers_)
       if (peer->program() && peer->program()->gave_up()) return kill(*peer, in_ms(500));
@@ -467,10 +522,11 @@ class SimCluster {
 
   // CAF's brokers carry bytes at once.
   void settle() {
-    for (const auto& peer : peers_)
-      if (peer->runs())
-        while (peer->life->brokers->try_exec_runnable()) {
-        }
+    for (const auto& peer : peers_) {
+      active_ = peer.get();
+      while (peer->runs() && peer->life->brokers->try_exec_runnable()) {
+      }
+    }
   }
 
   void pass_time() {
@@ -582,6 +638,7 @@ class SimCluster {
   ShardLedger ledger_;
   SimDisk disk_;                              // all processes see it
   Peer* active_ = nullptr;                    // the peer whose job or event is under way
+  std::optional<FailHook> hook_;              // if there are faults of fail points
   std::vector<std::unique_ptr<Life>> dead_;   // killed
   std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, clients
   SimInjuries injuries_;

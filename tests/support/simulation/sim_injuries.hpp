@@ -44,7 +44,7 @@ class SimInjuries {
   int64_t still_ms() const { return still_.count() / 1'000'000; }
   void note(const Fault& fault) {
     only_kills_ = only_kills_ && fault.kind == FaultKind::kill;
-    disk_failed_ = disk_failed_ || fault.is_of_disk();
+    disk_failed_ = disk_failed_ || fault.is_of_disk() || fault.kind == FaultKind::point;
   }
 
   // The fate of a message from one process to another.

@@ -94,6 +94,8 @@ class SimNet {
     return TimePoint::max();
   }
   void advance_to(TimePoint time) { now_ = std::max(now_, time); }
+  // The host whose event runs just now; null: none.
+  SimHost* under_way() const { return under_way_; }
 
   // Ends the process; its streams end at once.
   void kill(SimHost& host) {
@@ -293,6 +295,11 @@ class SimNet {
       now_ = std::max(now_, it->first.first);
       const auto fn = std::move(it->second.fn);
       note(static_cast<uint64_t>(now_.time_since_epoch().count()) ^ it->first.second);
+      struct UnderWay {  // an event may throw
+        ~UnderWay() { host = nullptr; }
+        SimHost*& host;
+      } const until_end{under_way_};
+      under_way_ = it->second.host;
       events_.erase(it);
       fn();
       return true;
@@ -474,6 +481,7 @@ class SimNet {
   uint64_t sequence_ = 0;
   uint64_t trace_ = 1469598103934665603ull;
   int64_t writes_ = 0;
+  SimHost* under_way_ = nullptr;
   std::map<std::pair<TimePoint, uint64_t>, Event> events_;
   std::vector<std::unique_ptr<SimHost>> hosts_;
   std::map<std::string, ListenerEntry> listeners_;

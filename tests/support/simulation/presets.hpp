@@ -1,0 +1,203 @@
+// The presets: simulated trainings by name, each with the options and the kinds of faults that its
+// seeds draw.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/simulation/sim_training.hpp"
+
+namespace troupe::sim {
+
+struct Preset {
+  std::string name;
+  uint64_t seeds;  // that the tests run
+  DrawOptions options;
+  DrawFaults faults;
+};
+
+namespace parts {
+
+inline void checkpoints(Draw& draw, SimClusterOptions& o) {
+  o.checkpoint_every = draw.between(1, 3);
+}
+inline void kill_ps(FaultPlan& plan) { plan.kill_ps(plan.draw.between(1, 2)); }
+inline void lose_ps_links(FaultPlan& plan) { plan.lose_ps_links(plan.draw.between(1, 3)); }
+inline void ps_links(Draw& draw, SimClusterOptions& o) {
+  o.checkpoint_every = draw.between(0, 2);
+  o.pace_ms = draw.chance(0.5) ? 300 : 0;
+}
+
+}  // namespace parts
+
+inline std::vector<Preset> presets() {
+  using namespace parts;
+  return {
+      {"cluster-step", 10, nullptr, nullptr},
+      {"cluster-pushes", 10, nullptr, [](FaultPlan& plan) { plan.lose_messages(); }},
+      {"cluster-worker-kill", 10, nullptr,
+       [](FaultPlan& plan) { plan.kill_workers(plan.draw.between(1, 2)); }},
+
+      {"cluster-ps-kill", 10, checkpoints, kill_ps},
+      {"cluster-folder-away", 20, checkpoints,
+       [](FaultPlan& plan) {
+         kill_ps(plan);
+         plan.lose_folders();
+       }},
+      {"cluster-start-kill", 20, [](Draw&, SimClusterOptions& o) { o.steps = 1; },
+       [](FaultPlan& plan) { plan.kill_at_start(); }},
+      {"cluster-start-cut", 5, nullptr, [](FaultPlan& plan) { plan.cut_at_start(); }},
+      {"cluster-edges", 10,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.edges = true;
+         o.pace_ms = draw.chance(0.5) ? 300 : 0;
+       },
+       [](FaultPlan& plan) { plan.cut_workers(plan.draw.between(1, 2)); }},
+
+      // No ps dies, so no step that was done is done again, with checkpoints and without them.
+      {"cluster-ps-links", 30,
+       [](Draw& draw, SimClusterOptions& o) {
+         ps_links(draw, o);
+         o.pause_every = draw.between(0, 2);
+       },
+       [](FaultPlan& plan) {
+         lose_ps_links(plan);
+         plan.kill_workers(plan.draw.between(0, 1));
+       }},
+      {"cluster-ps-links-async", 20,
+       [](Draw& draw, SimClusterOptions& o) {
+         ps_links(draw, o);
+         o.rule = Aggregation::async;
+       },
+       lose_ps_links},
+      {"cluster-ps-links-shared", 20,
+       [](Draw& draw, SimClusterOptions& o) {
+         ps_links(draw, o);
+         o.clients = 2;
+       },
+       lose_ps_links},
+      {"cluster-ps-links-kill", 20,
+       [](Draw& draw, SimClusterOptions& o) {
+         ps_links(draw, o);
+         o.checkpoint_every = draw.between(1, 2);
+       },
+       [](FaultPlan& plan) {
+         lose_ps_links(plan);
+         plan.kill_ps(1);
+       }},
+      {"cluster-secret", 10,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.secret = true;
+         o.edges = true;
+         checkpoints(draw, o);
+       },
+       [](FaultPlan& plan) {
+         plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 1));
+         plan.kill_ps(plan.draw.between(0, 1));
+         plan.cut_workers(plan.draw.between(0, 1));
+       }},
+      {"cluster-async", 10,
+       [](Draw& draw, SimClusterOptions& o) {
+         checkpoints(draw, o);
+         o.rule = Aggregation::async;
+       },
+       [](FaultPlan& plan) {
+         plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 1));
+         plan.kill_ps(plan.draw.between(0, 1));
+       }},
+      {"cluster-all", 10, checkpoints,
+       [](FaultPlan& plan) {
+         plan.lose_messages();
+         plan.kill_workers(plan.draw.between(1, 2));
+         kill_ps(plan);
+       }},
+
+      // A ps that dies while somebody looks is restored, and looked at again. The optimizer's norms
+      // are of whole parameters, some of which would be cut otherwise.
+      {"cluster-pauses", 10,
+       [](Draw& draw, SimClusterOptions& o) {
+         checkpoints(draw, o);
+         o.optimizer = "lamb";
+         o.pause_every = draw.between(1, 2);
+       },
+       [](FaultPlan& plan) {
+         plan.kill_workers(plan.draw.between(0, 1));
+         kill_ps(plan);
+       }},
+
+      // Between-graph replication: two programs, each with its own graph and replicas, one set of
+      // parameters.
+      {"cluster-container", 10,
+       [](Draw& draw, SimClusterOptions& o) {
+         checkpoints(draw, o);
+         o.clients = 2;
+       },
+       [](FaultPlan& plan) {
+         if (plan.draw.chance(0.5)) plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 1));
+         plan.kill_ps(plan.draw.between(0, 2));
+       }},
+
+      // The program dies in mid-training, and its successor resumes.
+      {"cluster-program-kill", 20,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.checkpoint_every = draw.between(0, 2);
+         o.rule = draw.chance(0.5) ? Aggregation::async : Aggregation::sync;
+         o.pace_ms = draw.chance(0.5) ? 300 : 0;
+       },
+       [](FaultPlan& plan) {
+         plan.kill_programs(plan.draw.between(1, 2));
+         plan.kill_workers(plan.draw.between(0, 1));
+       }},
+
+      // Checkpoints that cannot be written cost no step, but the last one, without which a program
+      // ends.
+      {"cluster-disk", 20, checkpoints,
+       [](FaultPlan& plan) {
+         plan.lose_disk(plan.draw.between(1, 3));
+         plan.kill_ps(plan.draw.between(0, 1));
+       }},
+      {"cluster-power", 20, checkpoints,
+       [](FaultPlan& plan) { plan.fail_power(plan.draw.between(1, 2)); }},
+      {"cluster-corruption", 20, checkpoints,
+       [](FaultPlan& plan) { plan.corrupt_frames(plan.draw.between(1, 5)); }},
+
+      // Faults at the places in the code where they hurt most.
+      {"cluster-points", 40,
+       [](Draw& draw, SimClusterOptions& o) {
+         checkpoints(draw, o);
+         o.rule = draw.chance(0.3) ? Aggregation::async : Aggregation::sync;
+         o.edges = draw.chance(0.3);
+       },
+       [](FaultPlan& plan) {
+         plan.reach_points(plan.draw.between(1, 4));
+         if (plan.draw.chance(0.3)) plan.kill_workers(1);
+         if (plan.draw.chance(0.3)) plan.kill_ps(1);
+         if (plan.draw.chance(0.3)) plan.lose_messages();
+       }},
+
+      {"cluster-swarm", 60,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.steps = draw.between(3, 10);
+         o.rule = draw.chance(0.4) ? Aggregation::async : Aggregation::sync;
+         o.clients = draw.chance(0.25) ? 2 : 1;
+         o.late_program = o.clients > 1 && draw.chance(0.5);
+         o.checkpoint_every = draw.between(0, 3);
+         o.pause_every = draw.chance(0.3) ? draw.between(1, 2) : 0;
+         o.edges = draw.chance(0.3);
+         const int64_t paces[] = {0, 50, 300};
+         o.pace_ms = paces[draw.below(3)];
+       },
+       [](FaultPlan& plan) { plan.swarm(); }},
+  };
+}
+// Throws: Error(invalid_argument).
+inline Preset preset_of(const std::string& name) {
+  for (const Preset& preset : presets())
+    if (preset.name == name) return preset;
+  throw Error(Errc::invalid_argument, "no preset is called ", name);
+}
+
+}  // namespace troupe::sim
