@@ -12,6 +12,7 @@
 #include "actors/cluster/survey.hpp"
 #include "devices/run_context.hpp"
 #include "graph/base/fail_point.hpp"
+#include "graph/base/mutant.hpp"
 #include "net/wire/graph_proto.hpp"
 #include "placement/partition.hpp"
 
@@ -234,7 +235,7 @@ void AgentState::link_lost(const LinkLost& m) {
                                  "; run the call again: it waits until there is one");
       word.not_installed = true;
       // Before the steps end: a caller that repeats one must find that the call is being installed.
-      if (parts.master) caf::anon_send(parts.master, word);
+      if (parts.master && !mutant(Mutant::link_loss_not_told)) caf::anon_send(parts.master, word);
       it->second.parts->cancel_all(word.code, word.text);
       it = parts.installations.erase(it);
     }

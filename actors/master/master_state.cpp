@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "graph/base/fail_point.hpp"
+#include "graph/base/mutant.hpp"
 
 namespace troupe {
 
@@ -52,7 +53,7 @@ MasterOrders MasterState::member_down(const std::string& task, const std::string
   for (auto& [id, call] : calls_) {
     auto it = call.tasks.find(task);
     if (it == call.tasks.end() || !call.error.empty()) continue;
-    it->second = InstallPhase::waiting;
+    if (!mutant(Mutant::lost_member_stays_installed)) it->second = InstallPhase::waiting;
     out.push_back({MasterOrder::broken, id, call.executable, task,
                    detail::concat(task, " is gone: ", reason)});
   }
@@ -79,7 +80,7 @@ void MasterState::install_where_up(ExecutableState& call, MasterOrders& out) {
 
 void MasterState::reinstall(ExecutableState& call, MasterOrders& out) {
   uninstall(call, out);
-  call.executable = next_executable_++;
+  if (!mutant(Mutant::executable_keeps_number)) call.executable = next_executable_++;
   install_where_up(call, out);
 }
 

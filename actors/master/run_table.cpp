@@ -11,6 +11,7 @@
 #include "actors/async/messages.hpp"
 #include "devices/run_context.hpp"
 #include "graph/base/fail_point.hpp"
+#include "graph/base/mutant.hpp"
 
 namespace troupe {
 namespace {
@@ -285,7 +286,8 @@ void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {
   }
   if (waited) return end(run, {code, text, {}});
   for (const auto& [task, worker] : live->remotes)
-    if (open.count(task)) {
+    if (open.count(task) &&
+        !(mutant(Mutant::cancel_forgets_last) && task == live->remotes.back().first)) {
       CancelStep m;
       m.session = session_;
       m.executable = live->executable;

@@ -54,7 +54,9 @@ void check_node_flags(const NodeFlags& given) {
                 given.cluster, "\"");
   if (given.secret_file && given.secret_file->empty())
     throw Error(Errc::invalid_argument, "--secret-file names no file");
-  if (given.failpoints) troupe::set_fail_points(*given.failpoints);
+  const char* const points = std::getenv("TROUPE_FAILPOINTS");
+  if (given.failpoints || points)
+    troupe::set_fail_points(given.failpoints ? *given.failpoints : points);
   if (given.threads < 0 || given.threads > kThreadsMax)
     throw Error(Errc::invalid_argument, "--threads wants 0 (one per core) to ", kThreadsMax,
                 ", got ", given.threads);

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "graph/base/fail_point.hpp"
+#include "graph/base/mutant.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {
@@ -236,7 +237,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) { file_->write(bytes); 
 
 void AtomicFile::commit() {
   fail_point(FailPoint::file_before_sync);
-  file_->sync();
+  if (!mutant(Mutant::file_not_synced)) file_->sync();
   file_.reset();
   fail_point(FailPoint::file_before_rename);
   if (if_there_ == IfThere::refuse)
@@ -245,7 +246,7 @@ void AtomicFile::commit() {
     disk_.rename(temp_, path_);
   committed_ = true;
   fail_point(FailPoint::file_before_sync_dir);
-  disk_.sync_dir(dir_);
+  if (!mutant(Mutant::folder_not_synced)) disk_.sync_dir(dir_);
 }
 
 std::string read_text(Disk& disk, const std::string& path, int64_t bytes_max) {

@@ -3,6 +3,7 @@
 
 #include <caf/all.hpp>
 
+#include "graph/base/mutant.hpp"
 #include "net/link/greetings.hpp"
 #include "net/wire/address.hpp"
 
@@ -95,7 +96,7 @@ Greeting Membership::judge(const Link& link, const Greeting& theirs,
                                   "; give this process another task number, or stop that one"));
   };
   if (name == self_.name()) return taken(self_.address);
-  if (is_old(name, h.incarnation))
+  if (is_old(name, h.incarnation) && !mutant(Mutant::old_incarnation_let_in))
     return refusal(self_, Refusal::stale_incarnation,
                    detail::concat(name, " was started anew meanwhile; this is its incarnation ",
                                   h.incarnation, ", the newest is ", newest_.at(name).incarnation,

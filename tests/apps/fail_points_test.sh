@@ -9,6 +9,7 @@ unset TROUPE_FAILPOINTS
 
 expect 64 'did you mean shard.apply.before_ack?' "$node" join --failpoints shard.aply.before_ack=die
 expect 64 'did you mean link.frame?' "$node" up --failpoints link.frme=drop true
+expect 64 'no fail point is called' env TROUPE_FAILPOINTS=whatever=die "$node" up true
 expect 64 'is no fail point; say' "$build/train_digits" --digits "$data" --out "$out/x" --failpoints link.up
 expect 64 'has no action drop' env TROUPE_FAILPOINTS=link.up=drop "$build/train_digits" --digits "$data" --out "$out/x"
 for program in "$node join" "$node up" "$build/train_digits"; do

@@ -39,6 +39,7 @@ const sim::Scenario cluster_program_kill = scenario("cluster-program-kill");
 const sim::Scenario cluster_disk = scenario("cluster-disk");
 const sim::Scenario cluster_power = scenario("cluster-power");
 const sim::Scenario cluster_corruption = scenario("cluster-corruption");
+const sim::Scenario cluster_corruption_large = scenario("cluster-corruption-large");
 const sim::Scenario cluster_points = scenario("cluster-points");
 const sim::Scenario cluster_swarm = scenario("cluster-swarm");
 
@@ -152,6 +153,10 @@ TEST_CASE("cluster-power: a checkpoint outlives the power, and the program resum
 
 TEST_CASE("cluster-corruption: a frame with another bit ends its link, and changes no bit") {
   cluster_corruption.run();
+}
+
+TEST_CASE("cluster-corruption-large: the same where tensors travel in chunks") {
+  cluster_corruption_large.run();
 }
 
 TEST_CASE("cluster-points: what happens at any fail point breaks no invariant") {

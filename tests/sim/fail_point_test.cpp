@@ -5,6 +5,7 @@
 
 #include "tests/support/paths.hpp"
 #include "tests/support/simulation/presets.hpp"
+#include "tests/support/simulation/shard_script.hpp"
 
 namespace troupe {
 namespace {
@@ -44,7 +45,7 @@ TEST_CASE("each fail point is once in the code, and has a name of its own") {
   }
 }
 
-TEST_CASE("simulated trainings come to each fail point") {
+TEST_CASE("simulated trainings, and a push that waits, come to each fail point") {
   std::set<FailPoint> reached;
   const auto options = [](sim::Draw&, sim::SimClusterOptions& o) {
     o.steps = 5;
@@ -64,6 +65,14 @@ TEST_CASE("simulated trainings come to each fail point") {
       return FailTable::Act{};
     });
     CHECK(training.broken_by(training.faults()) == "");
+  }
+  {  // Clusters run one step of a replica at a time, and no push waits for another there.
+    const FailHook hook([&reached](FailPoint point) {
+      reached.insert(point);
+      return FailTable::Act{};
+    });
+    ShardScript shard = ShardScript::serving(Aggregation::sync, 1);
+    shard.push(0, /*step=*/1, {vector_of({1, 1, 1, 1}), {}});
   }
   std::string missing;
   for (size_t i = 0; i < kFailPoints.size(); ++i)

@@ -7,6 +7,7 @@
 
 #include "actors/async/guard.hpp"
 #include "graph/base/fail_point.hpp"
+#include "graph/base/mutant.hpp"
 
 namespace troupe {
 namespace {
@@ -109,9 +110,13 @@ void CheckpointTaker::write_files(const std::shared_ptr<Attempt>& attempt) {
 
 void CheckpointTaker::commit(const std::shared_ptr<Attempt>& attempt) {
   for (const auto& [shard, file] : attempt->files) attempt->manifest.files.push_back(file);
+  if (mutant(Mutant::manifest_without_last_file)) attempt->manifest.files.pop_back();
   on_disk(attempt, [this, attempt](Disk& disk) {
     const std::string& dir = attempt->request.directory;
     want_readable(disk, dir, attempt->manifest);
+    if (mutant(Mutant::prune_before_commit))
+      for (int64_t old = 0; old < attempt->manifest.generation; ++old)
+        discard_checkpoint(disk, dir, old);
     fail_point(FailPoint::checkpoint_before_manifest);
     commit_checkpoint(disk, dir, attempt->manifest);
     attempt->committed = true;

@@ -9,6 +9,7 @@
 #include "actors/master/gate.hpp"
 #include "actors/async/guard.hpp"
 #include "graph/base/fail_point.hpp"
+#include "graph/base/mutant.hpp"
 #include "training/group/pushed_parameters.hpp"
 #include "training/input/input_service.hpp"
 #include "training/rules/optimizer.hpp"
@@ -163,7 +164,7 @@ void ParameterGroup::establish(Start start, Done done) {
     if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
     table_.rule = start.rule.value_or(table_.rule);
     table_.rate_scale = start.rate_scale;
-    ++table_.epoch;
+    if (!mutant(Mutant::epoch_not_drawn)) ++table_.epoch;
     fail_point(FailPoint::group_epoch_drawn);
     maker_.make_again(parameters_.replicas(),
                       [this, start, tell_all](Errc code, const std::string& text) {

@@ -1,6 +1,7 @@
 // Sends routes to processes, again and again until they are taken.
 #include "training/group/route_sender.hpp"
 
+#include "graph/base/mutant.hpp"
 #include "training/group/services.hpp"
 
 namespace troupe {
@@ -26,6 +27,7 @@ void RouteSender::send_all(Done done) {
 }
 
 void RouteSender::came(const std::string& task) {
+  if (mutant(Mutant::newcomer_without_routes)) return;
   if (current_) send_patiently(task, round_, kRouteTries, [] {});
 }
 

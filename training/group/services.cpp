@@ -8,6 +8,7 @@
 #include "actors/async/guard.hpp"
 #include "actors/async/messages.hpp"
 #include "actors/cluster/process.hpp"
+#include "graph/base/mutant.hpp"
 #include "training/input/input_service.hpp"
 #include "training/parameters/messages.hpp"
 #include "training/group/parameter_group.hpp"
@@ -223,7 +224,8 @@ class Services final : public ProcessServices {
     {
       std::lock_guard lock(mutex_);
       for (const auto& [session, entry] : clients_)
-        if (entry.routes.lost) lost.emplace_back(entry.client, entry.routes);
+        if (entry.routes.lost && !mutant(Mutant::routes_not_found_again))
+          lost.emplace_back(entry.client, entry.routes);
     }
     for (const auto& [client, routes] : lost) try {
         set_routes(*client, *routes.newest);

@@ -1,6 +1,8 @@
 // The events of a training, each with the actions that follow from it.
 #include "training/loop/train_loop.hpp"
 
+#include "graph/base/mutant.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -123,6 +125,7 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
   TrainActions out;
   Replica& s = replicas_.at(replica);
   s.running = false;
+  if (mutant(Mutant::failed_step_counts)) s.next = step + 1;
   // A step past the end was begun before the end of the data was known.
   if (phase_ == Phase::running && step < end_) {
     if (code == Errc::end_of_data && step > 0)
@@ -265,7 +268,7 @@ TrainActions TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, M
     const int64_t next = it == next_steps.end() ? 0 : it->second;
     back = std::max(back, s.next - next);
     lost += std::max<int64_t>(0, s.next - next);
-    s.next = next;
+    if (!mutant(Mutant::restored_steps_not_taken)) s.next = next;
   }
   recoveries_.went_back(back);
   checkpoints_.go_to(done_steps());

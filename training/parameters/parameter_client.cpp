@@ -6,6 +6,7 @@
 #include "devices/failure.hpp"
 #include "devices/memory/memory.hpp"
 #include "graph/base/fail_point.hpp"
+#include "graph/base/mutant.hpp"
 #include "graph/base/repeat_rows.hpp"
 #include "training/parameters/write_kind.hpp"
 
@@ -43,8 +44,8 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
     const bool new_epoch = routes.epoch != routes_->epoch;
     const auto before =
         std::exchange(routes_, std::make_shared<const ParameterRoutes>(std::move(routes)));
-    if (new_epoch) cache_.clear();
-    if (new_epoch) next_sequence_.clear();
+    if (new_epoch && !mutant(Mutant::cache_over_epochs)) cache_.clear();
+    if (new_epoch && !mutant(Mutant::sequence_over_epochs)) next_sequence_.clear();
     std::vector<RequestPtr> old;
     for (auto& [ticket, part] : parts_) {
       auto it = routes_->parameters.find(part.request->parameter);
@@ -278,7 +279,7 @@ void ParameterClient::end(const RequestPtr& request, Errc code, const std::strin
       continue;
     }
     // A push that may not have arrived leaves no gap: its number is used again.
-    if (request->sends()) {
+    if (request->sends() && !mutant(Mutant::sequence_not_given_back)) {
       int64_t& next = next_sequence_[{request->at.replica, it->second.route->slice}];
       next = std::min(next, it->second.sequence);
     }
@@ -420,6 +421,7 @@ void ParameterClient::resend(Time now) {
     for (auto& [ticket, part] : parts_) {
       if (now < part.resend_at) continue;
       offer(part);
+      if (mutant(Mutant::resent_with_next_number)) ++part.sequence;
       part.wait = std::min<std::chrono::seconds>(kResendMax, part.wait * 2);
       part.resend_at = now + part.wait;
       again.emplace_back(ticket, part);

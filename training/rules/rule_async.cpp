@@ -2,6 +2,8 @@
 // Pulls never wait.
 #include "training/rules/rule_async.hpp"
 
+#include "graph/base/mutant.hpp"
+
 #include <algorithm>
 #include <map>
 
@@ -19,7 +21,7 @@ class AsyncRule final : public AggregationRule {
   PushVerdict look(int32_t replica, int64_t step) const override {
     const ReplicaProgress& p = replicas_.at(replica);
     if (p.behind(step) >= ReplicaProgress::kWindow) return {PushVerdict::refused, p.too_old(step)};
-    if (!p.has(step)) return {};
+    if (!p.has(step) || mutant(Mutant::async_applies_again)) return {};
     return {next_ && next_->replica == replica && next_->step == step ? PushVerdict::waiting
                                                                       : PushVerdict::applied};
   }
@@ -27,7 +29,7 @@ class AsyncRule final : public AggregationRule {
   void push(Contribution c) override {
     TROUPE_CHECK(!next_, "replica ", c.replica, " pushed step ", c.step,
                  " before the last gradient was applied");
-    replicas_.at(c.replica).count(c.step);
+    if (!mutant(Mutant::async_does_not_count)) replicas_.at(c.replica).count(c.step);
     next_ = std::make_unique<Contribution>(std::move(c));
   }
 

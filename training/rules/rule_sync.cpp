@@ -4,6 +4,8 @@
 // gradient makes no update: the rule skips it and drops the gradients that others pushed for it.
 #include "training/rules/rule_sync.hpp"
 
+#include "graph/base/mutant.hpp"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -28,7 +30,7 @@ class SyncRule final : public AggregationRule {
 
   PushVerdict look(int32_t replica, int64_t step) const override {
     if (skipped_.count(step)) return {PushVerdict::refused, skipped(step)};
-    if (step < step_) return {PushVerdict::applied};
+    if (step < step_ && !mutant(Mutant::sync_counts_again)) return {PushVerdict::applied};
     if (step > step_ + kAheadMax)
       return {PushVerdict::refused,
               detail::concat("step ", step, " of replica ", replica, " is more than ", kAheadMax,
@@ -43,9 +45,11 @@ class SyncRule final : public AggregationRule {
 
   bool take(std::vector<Contribution>& out) override {
     const auto open = rounds_.find(step_);
-    if (open == rounds_.end() || open->second.size() < first_.size()) return false;
+    const size_t wanted = mutant(Mutant::mean_of_all_but_one) ? first_.size() - 1 : first_.size();
+    if (open == rounds_.end() || open->second.size() < wanted) return false;
     out.clear();
     for (auto& [replica, contribution] : open->second) out.push_back(std::move(contribution));
+    if (mutant(Mutant::sum_in_other_order)) std::rotate(out.begin(), out.begin() + 1, out.end());
     rounds_.erase(open);
     ++step_;
     return true;
@@ -79,7 +83,9 @@ class SyncRule final : public AggregationRule {
 
   PullVerdict pull(int32_t, int64_t step) const override {
     if (step < 0 || step == step_) return {};
+    if (step == step_ + 1 && mutant(Mutant::pull_a_step_early)) return {};
     if (skipped_.count(step)) return {PullVerdict::gone, skipped(step)};
+    if (step == step_ - 1 && mutant(Mutant::previous_is_newest)) return {};
     if (step == step_ - 1) return {PullVerdict::previous};
     if (step < step_)
       return {PullVerdict::gone,

@@ -5,6 +5,7 @@
 
 #include "devices/failure.hpp"
 #include "graph/base/fail_point.hpp"
+#include "graph/base/mutant.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/pool_block.hpp"
@@ -84,7 +85,7 @@ Outcome HeldSlice::check(SliceState&& state, Restored& out) const {
       zero_accumulators(*slice_.optimizer, slice_.dtype, slice_.size);
   for (auto& [name, tensor] : out.values.optimizer_accumulators)
     for (auto& [given_name, given] : state.optimizer_accumulators)
-      if (name == given_name) {
+      if (name == given_name && !mutant(Mutant::accumulators_not_restored)) {
         if (Outcome o = check_values(slice_, given, name.c_str()); !o) return o;
         tensor = flat(std::move(given));
       }
@@ -144,6 +145,11 @@ SliceState HeldSlice::image() const {
   if (rule_) {
     s.next_step = rule_->next_step();
     s.progress = rule_->progress();
+    if (mutant(Mutant::image_a_step_ahead)) ++s.next_step;
+    for (ReplicaProgress& p : s.progress) {
+      if (mutant(Mutant::image_a_step_ahead)) ++p.next_step;
+      if (mutant(Mutant::image_without_window)) p.counted = ~uint64_t{0};
+    }
   }
   return s;
 }
@@ -200,7 +206,7 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
               detail::concat("the shard is ", to_string(terms_.state),
                              "; do the step again when it serves"));
   const uint64_t newest = order_.incarnation(p.replica);
-  if (p.incarnation < newest)
+  if (p.incarnation < newest && !mutant(Mutant::push_of_any_incarnation))
     return no(PushRefusal::incarnation, Errc::stale,
               detail::concat("incarnation ", p.incarnation, " of replica ", p.replica,
                              " was replaced by ", newest));
@@ -219,6 +225,8 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
   const PushOrder::Place place = order_.place(p, ticket, slice_, refused);
   refuse(refused, out);
   if (place == PushOrder::Place::parked) fail_point(FailPoint::shard_push_parked);
+  if (place == PushOrder::Place::parked && mutant(Mutant::ack_parked))
+    acknowledge({ticket}, Errc::ok, {}, out);
   if (place == PushOrder::Place::repeated) ++terms_.counters.duplicate;
   if (place < PushOrder::Place::before) return;
   accept(std::move(p), {ticket}, out);
@@ -295,6 +303,7 @@ void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
                        "; look at the data of that step, lower the learning rate, or add "
                        "check_finite() to find the op"),
         out);
+  if (mutant(Mutant::ack_before_apply)) acknowledge(tickets, Errc::ok, {}, out);
   unacknowledged_[{p.replica, p.step}] = std::move(tickets);
   rule_->push({p.replica, p.step, p.incarnation, std::move(p.gradient)});
   update_while_due(out);

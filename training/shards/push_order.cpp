@@ -1,6 +1,8 @@
 // The sequences of replicas: what is parked, what is next, and what is fenced.
 #include "training/shards/push_order.hpp"
 
+#include "graph/base/mutant.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -35,9 +37,10 @@ uint64_t PushOrder::incarnation(int32_t replica) const {
 
 void PushOrder::renew(int32_t replica, uint64_t incarnation, std::vector<Refused>& refused) {
   Sequence& sequence = sequences_[replica];
-  refuse_parked(sequence, PushRefusal::incarnation,
-                detail::concat("replica ", replica, " has a newer incarnation, ", incarnation),
-                refused);
+  if (!mutant(Mutant::parked_forgotten))
+    refuse_parked(sequence, PushRefusal::incarnation,
+                  detail::concat("replica ", replica, " has a newer incarnation, ", incarnation),
+                  refused);
   sequence = {.incarnation = incarnation};
 }
 

@@ -16,8 +16,6 @@ struct Preset {
   DrawFaults faults;
 };
 
-namespace parts {
-
 inline void checkpoints(Draw& draw, SimClusterOptions& o) {
   o.checkpoint_every = draw.between(1, 3);
 }
@@ -28,10 +26,7 @@ inline void ps_links(Draw& draw, SimClusterOptions& o) {
   o.pace_ms = draw.chance(0.5) ? 300 : 0;
 }
 
-}  // namespace parts
-
 inline std::vector<Preset> presets() {
-  using namespace parts;
   return {
       {"cluster-step", 10, nullptr, nullptr},
       {"cluster-pushes", 10, nullptr, [](FaultPlan& plan) { plan.lose_messages(); }},
@@ -163,6 +158,14 @@ inline std::vector<Preset> presets() {
        [](FaultPlan& plan) { plan.fail_power(plan.draw.between(1, 2)); }},
       {"cluster-corruption", 20, checkpoints,
        [](FaultPlan& plan) { plan.corrupt_frames(plan.draw.between(1, 5)); }},
+
+      // Gradients and values of more than 16 KiB, which travel in chunks.
+      {"cluster-corruption-large", 10,
+       [](Draw& draw, SimClusterOptions& o) {
+         checkpoints(draw, o);
+         o.hidden = 4200;
+       },
+       [](FaultPlan& plan) { plan.corrupt_frames(plan.draw.between(10, 20)); }},
 
       // Faults at the places in the code where they hurt most.
       {"cluster-points", 40,

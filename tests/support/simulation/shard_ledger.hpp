@@ -5,11 +5,14 @@
 //   I1   each (replica, step, slice) is applied 0 or 1 times in the present line of epochs,
 //        and 1 time if it was acknowledged or lies before a restored checkpoint
 //   I3   versions go up by one per update, and back only under a new epoch
+//   I4   within an epoch a replica's next step reads no older version
 //   I5   synchronous rule: the values of every version have the bits of a run without faults;
 //        every rule: a restore gives a version the bits that it had, with the optimizer's
 //        accumulators, and a client gets the bits of the version that it is told
 //   I6   synchronous rule: an update has one gradient per replica, in replica order,
-//        all of the same step, which follows the step of the update before
+//        all of the same step, which follows the step of the update before; a step reads the
+//        version that the updates of all steps before it have made
+//   I10  the incarnations of a replica's gradients in an update never go back
 //   I21  every push and pull is accounted for; at the end none waits
 #pragma once
 
@@ -83,6 +86,7 @@ class ShardLedger {
       keep(book.acknowledged, book.before_acknowledged);
       book.epoch = 0;
       book.version = -1;
+      book.reads.clear();
     }
   }
   int64_t acknowledgements() const { return acknowledgements_; }
@@ -141,6 +145,12 @@ class ShardLedger {
     int64_t applied_now = 0;  // updates during this event
     uint64_t epoch = 0;       // as last seen while the shard was serving
     int64_t version = -1;
+    std::map<int32_t, uint64_t> incarnations;  // by replica: of the newest update
+    struct Read {
+      uint64_t epoch = 0;
+      int64_t version = -1;
+    };
+    std::map<int64_t, Read> reads;  // by replica: the newest
   };
 
   struct State {
@@ -166,6 +176,7 @@ class ShardLedger {
       if (known == states_.end() || known->second.values != hash_of(a.values))
         throw Violation{"I5", detail::concat("a client has other values of slice ", a.slice,
                                              " than version ", a.version, " has")};
+      if (a.at.step >= 0) read(book, a);
       return;
     }
     const size_t i = cell(static_cast<int32_t>(a.at.replica), a.at.step);
@@ -175,6 +186,18 @@ class ShardLedger {
       book.acknowledged[i] = 1;
     else if (book.applied[i] == 0)
       ++lost_;  // it was given up while the answer was under way
+  }
+
+  void read(Book& book, const TakenAnswer& a) const {
+    if (rule_ == Aggregation::sync && a.version != a.at.step)
+      throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
+                                           " has read version ", a.version, " of slice ", a.slice)};
+    Book::Read& newest = book.reads[a.at.replica];
+    if (a.epoch == newest.epoch && a.version < newest.version)
+      throw Violation{"I4",
+                      detail::concat("replica ", a.at.replica, " has read version ", a.version,
+                                     " of slice ", a.slice, " after version ", newest.version)};
+    newest = {a.epoch, a.version};
   }
 
   void count(const Shard::Applied& a) {
@@ -192,6 +215,12 @@ class ShardLedger {
     }
     for (const auto& from : a.from) {
       const size_t i = cell(from.replica, from.step);
+      if (uint64_t& newest = book.incarnations[from.replica]; from.incarnation < newest)
+        throw Violation{"I10", detail::concat("step ", from.step, " of replica ", from.replica,
+                                              " in slice ", a.slice, " is of incarnation ",
+                                              from.incarnation, ", and ", newest, " came before")};
+      else
+        newest = from.incarnation;
       if (++book.applied[i] > 1) throw Violation{"I1", describe(a.slice, i)};
     }
   }

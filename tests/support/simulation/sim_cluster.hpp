@@ -64,12 +64,12 @@ class SimCluster {
     }
     const auto is_point = [](const Fault& fault) { return fault.kind == FaultKind::point; };
     if (std::any_of(faults.begin(), faults.end(), is_point))
-      hook_.emplace([this](FailPoint point) { return reached(point); });
+      injuries_.watch([this](FailPoint point) { return reached(point); });
     for (const auto& peer : peers_)
       if (peer->back_at == TimePoint::max()) make(*peer);
   }
   ~SimCluster() {
-    hook_.reset();
+    injuries_.watch(nullptr);
     ledger_.close();
     for (const auto& peer : peers_)
       if (peer->life && peer->life->trainer) peer->life->trainer->stop();
@@ -394,7 +394,7 @@ class SimCluster {
 
   // A process has come to a fail point.
   FailTable::Act reached(FailPoint point) {
-    const SimHost* const host = net_.under_way();
+    const SimHost* const host = net_.under_way;
     Peer* const peer = host ? peer_at(peer_of_host(host->name())) : active_;
     if (!peer || !peer->runs() || (host && peer->life->host != host)) return {};
     const FailTable::Act act = peer->life->points.reached(point);
@@ -411,11 +411,12 @@ class SimCluster {
     injuries_.lasts_until(net_.now());
     if (!dies) return act;
     net_.kill(*peer->life->host);
-    peer->life->dying = disk_.caller_is_gone = true;
+    peer->life->dying = true;
+    disk_.set_caller_gone(true);
     throw SimCrash{};  // the rest of its job is not done
   }
   void bury() {
-    disk_.caller_is_gone = false;
+    disk_.set_caller_gone(false);
     for (const auto& peer : peers_)
       if (peer->life && peer->life->dying) kill(*peer, in_ms(kDeadMs));
   }
@@ -638,7 +639,6 @@ class SimCluster {
   ShardLedger ledger_;
   SimDisk disk_;                              // all processes see it
   Peer* active_ = nullptr;                    // the peer whose job or event is under way
-  std::optional<FailHook> hook_;              // if there are faults of fail points
   std::vector<std::unique_ptr<Life>> dead_;   // killed
   std::vector<std::unique_ptr<Peer>> peers_;  // ps, workers, clients
   SimInjuries injuries_;

@@ -31,7 +31,6 @@ class SimDisk final : public Disk {
   int64_t bytes_max = -1;           // all files together; a write beyond it is cut short and fails
   bool lie_on_sync = false;         // sync() keeps nothing
   bool says_full = false;           // free_bytes() is 0
-  bool caller_is_gone = false;      // the process that calls has died, and its stack is unwound
   std::function<bool()> is_full = [] { return false; };  // no write keeps a byte
   // The view that the present reader has of all folders: `empty` is a place where nothing is
   // mounted.
@@ -54,6 +53,9 @@ class SimDisk final : public Disk {
     crash_at = fail_at = -1;
     crashed_ = false;
   }
+
+  // The process that calls has died, and its stack is unwound; or another one calls.
+  void set_caller_gone(bool gone) { crashed_ = gone; }
 
   // For tests that damage files.
   std::string& bytes(const std::string& path) { return find(path)->bytes; }
@@ -92,7 +94,7 @@ class SimDisk final : public Disk {
     rename(from, to);
   }
   void remove(const std::string& path) override {
-    if (crashed_ || caller_is_gone) return;  // destructors of a process that is gone do nothing
+    if (crashed_) return;  // destructors of a process that is gone do nothing
     call("remove " + path);
     change({path, "", nullptr});
   }
@@ -154,7 +156,7 @@ class SimDisk final : public Disk {
   };
 
   void call(const std::string& what) {
-    if (crashed_ || caller_is_gone) throw SimCrash{};
+    if (crashed_) throw SimCrash{};
     if (calls == meanwhile_at && meanwhile) std::exchange(meanwhile, nullptr)();
     const int64_t number = calls++;
     if (number == crash_at) {

@@ -77,6 +77,12 @@ class SimInjuries {
     return out;
   }
 
+  // Calls `reached` at each fail point; null: does not.
+  void watch(FailHook::Reached reached) {
+    hook_.reset();
+    if (reached) hook_.emplace(std::move(reached));
+  }
+
   void fill_disk(TimePoint until) { full_until_ = std::max(full_until_, until); }
   bool is_full(TimePoint now) const { return now < full_until_; }
   // The folder of checkpoints is lost from the next restore on.
@@ -115,6 +121,7 @@ class SimInjuries {
   bool only_kills_ = true, disk_failed_ = false;
   TimePoint full_until_{};
   ns still_{0};
+  std::optional<FailHook> hook_;  // if there are faults of fail points
   std::vector<Fault> orders_;
   std::vector<Cut> cuts_;
   std::vector<std::pair<Fault, TimePoint>> lost_;  // and until when

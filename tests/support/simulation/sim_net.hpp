@@ -61,6 +61,7 @@ class SimNet {
 
   SimFaults faults;
   std::function<Verdict(const SimFrame&)> filter;  // asked before the probabilities apply
+  SimHost* under_way = nullptr;                    // the host whose event runs just now
 
   SimHost& add(const std::string& name) {
     hosts_.push_back(std::make_unique<SimHost>(*this, name, rng_()));
@@ -94,8 +95,6 @@ class SimNet {
     return TimePoint::max();
   }
   void advance_to(TimePoint time) { now_ = std::max(now_, time); }
-  // The host whose event runs just now; null: none.
-  SimHost* under_way() const { return under_way_; }
 
   // Ends the process; its streams end at once.
   void kill(SimHost& host) {
@@ -298,8 +297,8 @@ class SimNet {
       struct UnderWay {  // an event may throw
         ~UnderWay() { host = nullptr; }
         SimHost*& host;
-      } const until_end{under_way_};
-      under_way_ = it->second.host;
+      } const until_end{under_way};
+      under_way = it->second.host;
       events_.erase(it);
       fn();
       return true;
@@ -481,7 +480,6 @@ class SimNet {
   uint64_t sequence_ = 0;
   uint64_t trace_ = 1469598103934665603ull;
   int64_t writes_ = 0;
-  SimHost* under_way_ = nullptr;
   std::map<std::pair<TimePoint, uint64_t>, Event> events_;
   std::vector<std::unique_ptr<SimHost>> hosts_;
   std::map<std::string, ListenerEntry> listeners_;
