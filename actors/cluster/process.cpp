@@ -101,6 +101,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   mesh.task = static_cast<int32_t>(*name.task);
   mesh.incarnation = incarnation_;
   mesh.listen = cluster.listen;
+  mesh.announce = cluster.announce;
   mesh.seeds = cluster.seeds;
   mesh.fingerprint = options_.ops->fingerprint();
   mesh.ops = own_ops(*options_.ops);

@@ -30,6 +30,7 @@ namespace troupe {
 struct ClusterOptions {
   std::string cluster = "troupe";
   std::string listen = "127.0.0.1:0";
+  std::string announce = {};  // as MeshOptions::announce
   std::vector<std::string> seeds;
   bool insecure = false;
   // Called on any thread when the process cannot go on: its agent has died (internal), or a device

@@ -68,7 +68,7 @@ void check_node_flags(const NodeFlags& given) {
 namespace {
 
 struct JoinOptions {
-  std::optional<std::string> job, listen, spec, address_file;
+  std::optional<std::string> job, listen, announce, spec, address_file;
   std::optional<int> task, alive_fd;
   std::optional<int64_t> incarnation;
   std::vector<std::string> seeds, hosts;
@@ -84,6 +84,9 @@ void add_join(Flags& flags, JoinOptions& to) {
             "the clock, in microseconds, times 256)");
   flags.add("listen", &to.listen,
             "address for the others; port 0: any free one (default: 127.0.0.1:0)");
+  flags.add("announce", &to.announce,
+            "address that the others dial, also as a --seed, where a relay, NAT or container leads "
+            "from it to --listen; none: they do not dial this node (default: that of --listen)");
   flags.add("seed", &to.seeds, "address of any member; may be given again");
   flags.add("spec", &to.spec,
             "file that says where all nodes listen, instead of --listen and --seed; lines of: job "
@@ -145,6 +148,7 @@ NodeOptions node_of(const JoinOptions& given) {
   out.cluster = given.node.cluster;
   out.job = given.job.value_or("worker");
   if (given.listen) out.listen = *given.listen;
+  if (given.announce) out.announce = *given.announce;
   out.seeds = given.seeds;
   out.insecure = given.node.insecure;
   out.secret_file = given.node.secret_file.value_or("");

@@ -21,7 +21,10 @@ struct NodeOptions {
   // Larger for each start of the task, or the cluster refuses the later one. 0: microseconds since
   // 1970, times 256, which a clock that was set back makes smaller.
   uint64_t incarnation = 0;
-  std::string listen = "127.0.0.1:0";   // port 0: any free one
+  std::string listen = "127.0.0.1:0";  // port 0: any free one
+  // The address that the others dial, where a relay or NAT leads from it to `listen`; empty: that
+  // of `listen`. "none": they do not dial this node, and it dials them.
+  std::string announce = {};
   std::vector<std::string> seeds = {};  // members to join by, "host:port"; empty: this is the first
   // Tasks that the cluster will have, "/job:ps/task:0". Until all have joined, the log names the
   // missing ones from time to time. The node runs all the same.

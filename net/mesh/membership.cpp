@@ -131,11 +131,11 @@ Greeting Membership::judge(const Link& link, const Greeting& theirs,
 
 Greeting Membership::answer_task(const Hello& asker, TimePoint now) {
   if (auto no = misfit(self_, asker)) return *no;
-  // The oldest member draws the numbers, so that two askers get different ones.
+  // The oldest member that can be dialled draws the numbers, so that two askers get different ones.
   Member oldest = member_of(self_);
   for (const auto& [name, peer] : peers_)
-    if (std::pair(peer.member.incarnation, peer.member.name()) <
-        std::pair(oldest.incarnation, oldest.name()))
+    if (!peer.member.address.empty() && std::pair(peer.member.incarnation, peer.member.name()) <
+                                            std::pair(oldest.incarnation, oldest.name()))
       oldest = peer.member;
   Greeting out{GreetingKind::redirect, Refusal::none, "", self_};
   out.hello.address = oldest.address;

@@ -69,12 +69,17 @@ class Doors {
   std::unordered_map<uint64_t, caf::strong_actor_ptr> actors_;
 };
 
+inline constexpr const char* kNoAddress = "none";
+
 struct MeshOptions {
   std::string cluster = "troupe";  // members of another cluster are refused
   std::string job = "worker";
   int32_t task = 0;
   uint64_t incarnation = 0;
   std::string listen = "127.0.0.1:0";
+  // The address that other members dial; empty: the one that it listens on. kNoAddress: no member
+  // dials this process, and it dials all of them.
+  std::string announce = {};
   std::vector<std::string> seeds =
       {};  // addresses of any members; unreachable ones are dialled again and again
   uint64_t fingerprint = 0;  // hash of the op registry; equal in all members

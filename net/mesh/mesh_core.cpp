@@ -37,11 +37,19 @@ void check(const MeshOptions& options) {
                 "this process; with a secret, whoever can change packets on the way does; listen "
                 "on 127.0.0.1, or say "
                 "--insecure on a network you trust");
-  if (is_wildcard(where.host))
+  if (is_wildcard(where.host) && options.announce.empty())
     throw Error(
         Errc::bad_configuration, "refusing to listen on ", options.listen,
         ": the other members are told this address, and cannot dial it; give the address of "
-        "this machine that they shall use, like 10.0.0.5:7000");
+        "this machine that they shall use, like 10.0.0.5:7000, or announce another one");
+  if (options.announce.empty() || options.announce == kNoAddress) return;
+  const HostPort told = parse_address(options.announce);
+  if (is_wildcard(told.host) || told.port == 0)
+    throw Error(Errc::bad_configuration, "cannot announce ", options.announce,
+                ": other members cannot dial it; give a host and a port, like 10.0.0.5:7000");
+  if (!is_loopback(told.host) && !options.insecure)
+    throw Error(Errc::bad_configuration, "refusing to announce ", options.announce,
+                ": links beyond loopback are not encrypted; say --insecure on a network you trust");
 }
 
 MeshOptions complete(MeshOptions options) {
@@ -76,14 +84,16 @@ std::string Mesh::Core::start(const caf::actor& agent, MeshListener* listener) {
           if (const auto self = weak.lock()) self->accept(std::move(connection));
         });
     address = port->address();
-    members_.listens_at(address);
+    const std::string& told = options_.announce;
+    members_.listens_at(told.empty() ? address : told == kNoAddress ? "" : told);
     listener_ = listener;
     port_ = std::move(port);
     bridge_ = std::make_unique<CafBridge>(system_, agent, caf_events());
     for (const std::string& seed : options_.seeds)
-      if (seed != address) targets_.add_seed(seed, clock_.now());
-    options_.log->info("listening: address={} cluster={} incarnation={} secret={}", address,
-                       options_.cluster, options_.incarnation, options_.secret ? "given" : "none");
+      if (seed != address && seed != told) targets_.add_seed(seed, clock_.now());
+    options_.log->info("listening: address={} announced={} cluster={} incarnation={} secret={}",
+                       address, told.empty() ? address : told, options_.cluster,
+                       options_.incarnation, options_.secret ? "given" : "none");
     tick();
   });
   return address;

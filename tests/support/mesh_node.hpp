@@ -62,7 +62,8 @@ struct MeshNode : MeshListener {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::string, caf::actor> agents;
-  std::vector<std::string> history;  // "up NAME", "down NAME"
+  std::map<std::string, std::string> addresses;  // of members that were up
+  std::vector<std::string> history;              // "up NAME", "down NAME"
   std::string refusal;
   std::atomic<bool> stopped{false};
 
@@ -96,6 +97,7 @@ struct MeshNode : MeshListener {
     CHECK(!stopped);  // a stopped mesh sends no notices
     std::lock_guard lock(mutex);
     agents[member.name()] = a;
+    addresses[member.name()] = member.address;
     history.push_back("up " + member.name());
     changed.notify_all();
   }

@@ -111,6 +111,7 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   ClusterOptions cluster;
   cluster.cluster = options.cluster;
   cluster.listen = options.listen;
+  cluster.announce = options.announce;
   cluster.seeds = options.seeds;
   cluster.insecure = options.insecure;
   cluster.secret = read_secret(options.secret_file);

@@ -207,6 +207,40 @@ TEST_CASE("listening beyond loopback wants an explicit word, and a taken port sa
                          doctest::Contains("give the address"), Error);
 }
 
+TEST_CASE("a process is dialled at the address that it announces, or not at all") {
+  MeshNode a("ps", 0, {});
+  MeshNode unseen("worker", 0, {a.address}, [](MeshOptions& o) { o.announce = kNoAddress; });
+  REQUIRE(a.wait_members(1));
+  CHECK(a.addresses.at("/job:worker/task:0").empty());
+  // Nobody listens there, so that this one makes all its links itself.
+  MeshNode relayed("worker", 1, {a.address}, [](MeshOptions& o) { o.announce = "127.0.0.1:1"; });
+  REQUIRE(a.wait_members(2));
+  CHECK(a.addresses.at("/job:worker/task:1") == "127.0.0.1:1");
+  // Neither can dial the other: their addresses lead nowhere.
+  MeshNode last("worker", 2, {a.address});
+  REQUIRE(last.wait_members(3));
+  CHECK(unseen.mesh->waiting_for({"/job:worker/task:1"}) ==
+        std::vector<std::string>{"/job:worker/task:1"});
+}
+
+TEST_CASE("an address that cannot be dialled is not announced, and a wildcard wants another one") {
+  const auto node = [](const char* listen, const char* announce, bool insecure) {
+    MeshNode("ps", 0, {}, [&](MeshOptions& o) {
+      o.listen = listen;
+      o.announce = announce;
+      o.insecure = insecure;
+    });
+  };
+  CHECK_THROWS_WITH_AS(node("127.0.0.1:0", "0.0.0.0:7000", true),
+                       doctest::Contains("cannot announce"), Error);
+  CHECK_THROWS_WITH_AS(node("127.0.0.1:0", "127.0.0.1:0", false),
+                       doctest::Contains("cannot announce"), Error);
+  CHECK_THROWS_WITH_AS(node("127.0.0.1:0", "10.0.0.5:7000", false), doctest::Contains("--insecure"),
+                       Error);
+  CHECK_THROWS_WITH_AS(node("127.0.0.1:0", "nowhere", false), doctest::Contains("no port"), Error);
+  CHECK_NOTHROW(node("0.0.0.0:0", "127.0.0.1:7000", true));
+}
+
 TEST_CASE("a mesh that stops while it joins tells its listener nothing more") {
   MeshNode a("ps", 0, {});
   for (int i = 0; i < 60; ++i) {
