@@ -70,7 +70,10 @@ Master::~Master() { stop(); }
 
 void Master::finished(const FinishStep& m) {
   if (m.session != session_) return;
-  if (m.code == Errc::ok) return runs_->finish_part(m.run, m.task, Errc::ok, {}, {});
+  if (m.code == Errc::ok) {
+    counts_.finished(m.task);
+    return runs_->finish_part(m.run, m.task, Errc::ok, {}, {});
+  }
   later([this, m] { failed(m); });
 }
 

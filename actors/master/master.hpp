@@ -17,6 +17,7 @@
 #include "actors/master/gate.hpp"
 #include "actors/master/members.hpp"
 #include "actors/master/run_table.hpp"
+#include "actors/observe/step_counts.hpp"
 #include "troupe/session.hpp"
 
 namespace troupe {
@@ -70,6 +71,7 @@ class Master {
   Members members_;
   Calls calls_;
   const std::shared_ptr<RunTable> runs_;
+  StepCounts counts_;
   caf::actor_clock::time_point retry_at_{};  // used by the clock actor only
 
   const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>(*this);
