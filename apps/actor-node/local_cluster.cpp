@@ -108,6 +108,7 @@ pid_t spawn(const Spawn& what, const troupe::LogSink& say) {
   if (getppid() != parent) _exit(70);
   if (what.own_group) setpgid(0, 0);
   if (what.output >= 0) dup2(what.output, 1), dup2(what.output, 2);
+  if (what.lines >= 0) dup2(what.lines, 1);
   if (what.inherited >= 0) fcntl(what.inherited, F_SETFD, 0);
   for (const auto& [key, value] : what.environment) setenv(key.c_str(), value.c_str(), 1);
   signals.release_as_child();
@@ -128,8 +129,8 @@ std::string how_it_ended(int status) {
 struct LocalCluster::Node {
   std::string job;
   int task = 0;
-  std::string address;
-  int64_t incarnation = 0;  // of its newest start; it grows, even if the clock is set back
+  std::string address, announced;  // where it listens, and is dialled
+  int64_t incarnation = 0;         // of its newest start; it grows, even if the clock is set back
   pid_t pid = -1;
   int pulse = -1;            // the node writes here as long as it lives
   Time::time_point heard{};  // when it wrote last; later than now: it is still starting
@@ -142,9 +143,9 @@ struct LocalCluster::Node {
   std::string file(const char* kind) const { return job + "-" + std::to_string(task) + kind; }
 };
 
-LocalCluster::LocalCluster(troupe::ClusterSpec spec, std::filesystem::path directory,
-                           std::vector<std::string> node_flags, const Limits& limits,
-                           troupe::LogSink say)
+LocalCluster::LocalCluster(troupe::ClusterSpec spec, const Announced& announced,
+                           std::filesystem::path directory, std::vector<std::string> node_flags,
+                           const Limits& limits, troupe::LogSink say)
     : spec_(std::move(spec)),
       program_(std::filesystem::read_symlink("/proc/self/exe")),
       directory_(std::move(directory)),
@@ -156,8 +157,27 @@ LocalCluster::LocalCluster(troupe::ClusterSpec spec, std::filesystem::path direc
       auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
       held_ports_.push_back(hold_port(port));
       address = "127.0.0.1:" + std::to_string(port);
-      nodes_.push_back({job, static_cast<int>(&address - addresses.data()), address});
+      nodes_.push_back({job, static_cast<int>(&address - addresses.data()), address, address});
     }
+  for (const auto& [task, address] : announced) {
+    const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&task = task](const Node& n) {
+      return troupe::detail::concat(n.job, "/", n.task) == task;
+    });
+    if (node == nodes_.end())
+      throw Error(Errc::invalid_argument, "--announce names ", task, ", and no such node is here");
+    node->announced = spec_.jobs[node->job][static_cast<size_t>(node->task)] = address;
+  }
+}
+
+std::string LocalCluster::listen_spec() const {
+  troupe::ClusterSpec out = spec_;
+  for (const Node& node : nodes_) out.jobs[node.job][static_cast<size_t>(node.task)] = node.address;
+  return to_string(out);
+}
+
+bool LocalCluster::is_away(const Node& node) const {
+  std::error_code ignored;
+  return std::filesystem::exists(directory_ / node.file(".away"), ignored);
 }
 
 LocalCluster::~LocalCluster() {
@@ -177,9 +197,9 @@ LocalCluster::Millis LocalCluster::look() {
       listen_to(node, now);
       continue;
     }
-    if (node.start_at <= now)
+    if (node.start_at <= now && !is_away(node))
       start(node);
-    else
+    else if (node.start_at > now)
       wait = std::min(wait, std::chrono::ceil<Millis>(node.start_at - now));
   }
   return wait;
@@ -212,6 +232,10 @@ Errc LocalCluster::ended(pid_t pid, int status, bool stopping) {
     return give_up(Errc::bad_configuration,
                    troupe::detail::concat(what, "; no restart helps: ", last_words(log),
                                           ". Its log: ", log.string()));
+  if (is_away(node)) {
+    warn(what, "; it stays away while ", (directory_ / node.file(".away")).string(), " is there");
+    return Errc::ok;
+  }
   const auto now = Time::now();
   while (!node.restarts.empty() && now - node.restarts.front() > limits_.restarts_within)
     node.restarts.pop_front();
@@ -259,7 +283,9 @@ void LocalCluster::start(Node& node) {
                   "--listen",      node.address,
                   "--alive-fd",    std::to_string(pulse[1])};
   for (const Node& other : nodes_)
-    if (&other != &node) what.command.insert(what.command.end(), {"--seed", other.address});
+    if (&other != &node) what.command.insert(what.command.end(), {"--seed", other.announced});
+  if (node.announced != node.address)
+    what.command.insert(what.command.end(), {"--announce", node.announced});
   what.command.insert(what.command.end(), node_flags_.begin(), node_flags_.end());
   what.output = open_log(node);  // in a folder that is there
   if (const std::string error = secret_ ? secret_->keep() : ""; !error.empty()) warn(error);

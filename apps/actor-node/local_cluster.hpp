@@ -2,8 +2,9 @@
 // or freezes.
 //
 // Owner: up(). A node that ended is started again after a backoff, within an intensity; one that is
-// frozen is killed, and then it has ended. Ports stay ours from the first start to the last, so
-// that nobody takes one while its node is down.
+// frozen is killed, and then it has ended. A node whose file JOB-TASK.away is in the directory is
+// not started, and its end is no death. Ports stay ours from the first start to the last, so that
+// nobody takes one while its node is down.
 #pragma once
 
 #include <sys/types.h>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,6 +28,7 @@ struct Spawn {
   std::string file = {};  // the file to run; empty: the first word of the command
   std::vector<std::pair<std::string, std::string>> environment = {};
   int output = -1;         // its standard output and error; -1: ours
+  int lines = -1;          // its standard output alone; -1: as above
   int inherited = -1;      // an open file it keeps
   bool own_group = false;  // of processes: a terminal's Ctrl-C does not reach it
 };
@@ -45,15 +48,19 @@ class LocalCluster {
     int restarts = 5;            // of a node within the time below; one death more ends the cluster
     Millis restarts_within{60'000};
   };
+  using Announced = std::map<std::string, std::string>;  // addresses by "worker/1"
 
-  // `spec`: tasks with port 0 get a port of this machine. `directory`: for logs and pid files.
-  // `say`: for whoever watches. Throws: Error(io) for a port in use.
-  LocalCluster(troupe::ClusterSpec spec, std::filesystem::path directory,
-               std::vector<std::string> node_flags, const Limits& limits, troupe::LogSink say);
+  // `spec`: tasks with port 0 get a port of this machine. `announced`: tasks that others dial at
+  // another address. `directory`: for logs and pid files. `say`: for whoever watches. Throws:
+  // Error(io) for a port in use; Error(invalid_argument) for an announced task that is not there.
+  LocalCluster(troupe::ClusterSpec spec, const Announced& announced,
+               std::filesystem::path directory, std::vector<std::string> node_flags,
+               const Limits& limits, troupe::LogSink say);
   ~LocalCluster();
   LocalCluster(const LocalCluster&) = delete;
 
-  const troupe::ClusterSpec& spec() const { return spec_; }
+  const troupe::ClusterSpec& spec() const { return spec_; }  // the addresses that others dial
+  std::string listen_spec() const;  // as to_string(spec()), with the addresses of the nodes
   // Each start of a node writes the file again if it is gone.
   void keep(const SecretFile& secret) { secret_ = &secret; }
   // Starts what is due and kills what is frozen. Returns how long until it wants to be called
@@ -72,6 +79,7 @@ class LocalCluster {
   void start(Node& node);
   int open_log(const Node& node);
   void write_pid(const Node& node) const;
+  bool is_away(const Node& node) const;
   void listen_to(Node& node, Time::time_point now);
   template <class... Parts>
   void warn(const Parts&... parts) const;

@@ -39,6 +39,7 @@ constexpr std::chrono::seconds kStopPatience{10};  // of who was asked to stop
 struct UpOptions {
   int ps = 1, workers = 1, first_port = 0;
   std::optional<std::string> run_dir;
+  std::vector<std::string> announce;
   double frozen_after = 3, restarts_within = 60;
   int restarts = 5;
   NodeFlags node;
@@ -52,6 +53,9 @@ void add_up(Flags& flags, UpOptions& to) {
   flags.add("run-dir", &to.run_dir,
             "folder for logs, pid files, the cluster spec and the secret; logs and spec are kept; "
             "without it: a temporary one");
+  flags.add("announce", &to.announce,
+            "TASK=HOST:PORT, as worker/1=127.0.0.1:7001: the others dial the node there, where a "
+            "relay leads to it; may be given again. RUN-DIR/listen.spec says where nodes listen");
   flags.add("frozen-after", &to.frozen_after,
             "seconds of silence after which a node is killed and started again; 0: never");
   flags.add("restarts", &to.restarts,
@@ -86,6 +90,21 @@ void check(const UpOptions& given, const std::vector<std::string>& program) {
   if (!(given.restarts_within >= 1 && given.restarts_within <= 86'400))
     throw Error(Errc::invalid_argument, "--restarts-within wants 1 to 86400 s, got ",
                 given.restarts_within);
+}
+
+LocalCluster::Announced announced(const std::vector<std::string>& words) {
+  LocalCluster::Announced out;
+  for (const std::string& word : words) {
+    const size_t end = word.find('=');
+    const std::string task = word.substr(0, end);
+    if (end == word.npos || task.empty() || end + 1 == word.size())
+      throw Error(Errc::invalid_argument,
+                  "--announce wants TASK=HOST:PORT, as worker/1=127.0.0.1:7001, got \"", word,
+                  "\"");
+    if (!out.emplace(task, word.substr(end + 1)).second)
+      throw Error(Errc::invalid_argument, "--announce names ", task, " twice");
+  }
+  return out;
 }
 
 std::vector<std::string> node_flags(const NodeFlags& given) {
@@ -222,10 +241,15 @@ int run(const UpOptions& given, const std::vector<std::string>& command,
   signal(SIGPIPE, SIG_IGN);  // the end of a reader of our lines ends no cluster
   RunFolder folder(given.run_dir);
   LocalCluster cluster(troupe::local_cluster_spec(given.ps, given.workers, given.first_port),
-                       folder.path(), node_flags(given.node), limits, say);
-  if (const auto error = write_aside(folder.path() / "cluster.spec", to_string(cluster.spec())))
-    throw Error(Errc::io, "cannot write cluster.spec into ", folder.path().string(), ": ",
-                error.message(), "; choose another place with --run-dir");
+                       announced(given.announce), folder.path(), node_flags(given.node), limits,
+                       say);
+  const auto write = [&](const char* file, const std::string& text) {
+    if (const auto error = write_aside(folder.path() / file, text))
+      throw Error(Errc::io, "cannot write ", file, " into ", folder.path().string(), ": ",
+                  error.message(), "; choose another place with --run-dir");
+  };
+  write("cluster.spec", to_string(cluster.spec()));
+  if (!given.announce.empty()) write("listen.spec", cluster.listen_spec());
   // Nodes and PROGRAM inherit the variable. Our own TROUPE_SECRET_FILE is ignored, as two clusters
   // of one shell would share it.
   std::optional<SecretFile> drawn;

@@ -148,6 +148,37 @@ timeout 60 "$build/actor-node" up --restarts 1 --restarts-within 1 --run-dir "$o
 code=$?
 [ $code = 3 ] || fail "restarts that are more than a second apart: exit code $code"
 
+# A node with a file of its name that ends in .away is not started; its end is no death.
+timeout 60 "$build/actor-node" up --workers 2 --restarts 0 --run-dir "$out/away" bash -c '
+  pid=$(cat "$0/worker-1.pid")
+  : >"$0/worker-1.away"
+  kill -TERM "$pid"
+  while [ -e "$0/worker-1.pid" ]; do read -rt 0.02 <> <(:); done
+  read -rt 0.6 <> <(:)
+  [ ! -e "$0/worker-1.pid" ] || exit 4
+  rm "$0/worker-1.away"
+  until [ -s "$0/worker-1.pid" ]; do read -rt 0.02 <> <(:); done
+  exit 0' "$out/away" >"$out/log" 2>&1
+code=$?
+[ $code = 0 ] || fail "a node that is away: exit code $code"
+grep -q "/job:worker/task:1 .* ended by signal 15 .*\|/job:worker/task:1 .* exited with code 0; it stays away while .*/worker-1.away is there" "$out/log" ||
+  fail 'a node that is away was not named'
+
+# A node is dialled at the address that it announces: here a relay of one connection that leads
+# nowhere. The files say where others dial, and where nodes listen.
+timeout 60 "$build/actor-node" up --announce worker/0=127.0.0.1:1 --run-dir "$out/relay" bash -c '
+  until grep -q "peer up: peer=/job:ps/task:0" "$0/worker-0.log"; do read -rt 0.02 <> <(:); done
+  grep "peer up" "$0/ps-0.log"; echo "$TROUPE_CLUSTER"' "$out/relay" >"$out/log" 2>&1 || fail "a node behind a relay: exit code $?"
+grep -q 'peer up: peer=/job:worker/task:0 address=127.0.0.1:1 ' "$out/log" || fail 'the announced address is not known to others'
+grep -qE '^127.0.0.1:[0-9]+,127.0.0.1:1$' "$out/log" || fail 'TROUPE_CLUSTER has not the announced address'
+grep -qx 'worker = 127.0.0.1:1' "$out/relay/cluster.spec" || fail 'cluster.spec has not the announced address'
+grep -qE '^worker = 127.0.0.1:[0-9]{2,}$' "$out/relay/listen.spec" || fail 'listen.spec has not the address of the node'
+for wrong in worker/0 worker/7=127.0.0.1:1 =127.0.0.1:1; do
+  timeout 20 "$build/actor-node" up --announce $wrong true >"$out/log" 2>&1
+  code=$?
+  [ $code = 64 ] && grep -q -- --announce "$out/log" || fail "--announce $wrong: exit code $code"
+done
+
 # A node that ends with 78 is not started again: the reason is said at once. The hard limit lets a
 # supervisor start, and no node.
 for format in text json; do
