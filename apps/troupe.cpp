@@ -3,6 +3,7 @@
 //   troupe ops [TEXT]    a table of all ops, or of those with TEXT in their name
 //   troupe graph FILE    a graph as text, DOT or SVG; with --passes what the passes do
 //   troupe trace FILE    where the time of a traced run went
+//   troupe chaos PROGRAM a program on a local cluster that is struck by faults
 //   troupe doctor        what this machine is, and what will be used of it
 //
 // Its verbs stand in apps/troupe/; here mistakes become exit codes.
@@ -20,6 +21,7 @@ void usage(std::ostream& out) {
          "       troupe graph FILE     a graph as text, DOT or SVG; with --passes what the passes "
          "do\n"
          "       troupe trace FILE     where the time of a traced run went, by op, node and step\n"
+         "       troupe chaos PROGRAM  a program on a local cluster that is struck by faults\n"
          "       troupe doctor         what this machine is, and what will be used of it\n"
          "       troupe VERB --help    the options; graph and trace also take -- PROGRAM "
          "[ARGS...]\n";
@@ -38,6 +40,7 @@ int main(int argc, char** argv) {
     if (verb == "ops") return ops(arguments);
     if (verb == "graph") return graph(arguments);
     if (verb == "trace") return trace(arguments);
+    if (verb == "chaos") return chaos(arguments);
     if (verb == "doctor") return doctor(arguments);
     if (!verb.empty()) std::cerr << "troupe: unknown verb \"" << verb << "\"\n";
     usage(std::cerr);

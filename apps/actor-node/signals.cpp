@@ -48,6 +48,8 @@ void catch_signals(std::initializer_list<int> numbers) {
   }
 }
 
+int signal_file() { return signal_pipe[0]; }
+
 void wait_for_signal(std::chrono::milliseconds patience) {
   pollfd wake{signal_pipe[0], POLLIN, 0};
   poll(&wake, 1, static_cast<int>(std::max<int64_t>(1, patience.count())));

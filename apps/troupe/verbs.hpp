@@ -7,4 +7,5 @@
 int ops(const std::vector<std::string>& arguments);
 int graph(const std::vector<std::string>& arguments);
 int trace(const std::vector<std::string>& arguments);
+int chaos(const std::vector<std::string>& arguments);
 int doctor(const std::vector<std::string>& arguments);
