@@ -223,6 +223,20 @@ TEST_CASE("a process is dialled at the address that it announces, or not at all"
         std::vector<std::string>{"/job:worker/task:1"});
 }
 
+TEST_CASE("a task number is drawn by a member that can be dialled") {
+  MeshNode a("ps", 0, {}, [](MeshOptions& o) { o.incarnation = 2; });
+  MeshNode oldest("client", 0, {a.address}, [](MeshOptions& o) { o.announce = kNoAddress; });
+  REQUIRE(a.wait_members(1));
+  std::promise<std::pair<Errc, int32_t>> done;
+  const auto net = make_net_thread();
+  SystemRng rng;
+  draw_task(net->transport(), net->clock(), rng, {"troupe", "worker", {a.address}, 0, {}, 3'000ms},
+            [&](Errc code, const std::string&, int32_t task) {
+              done.set_value({code, task});
+            });
+  CHECK(done.get_future().get() == std::pair{Errc::ok, 0});
+}
+
 TEST_CASE("an address that cannot be dialled is not announced, and a wildcard wants another one") {
   const auto node = [](const char* listen, const char* announce, bool insecure) {
     MeshNode("ps", 0, {}, [&](MeshOptions& o) {
