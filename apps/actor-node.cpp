@@ -3,6 +3,7 @@
 //   actor-node join --job ps --task 0 --listen 127.0.0.1:7000    one node, until SIGTERM
 //   actor-node up --ps 2 --workers 2 PROGRAM [ARGS...]           nodes on this host, PROGRAM on
 //   them
+//   actor-node certs issue DIR /job:ps/task:0                    its certificate
 //
 // Its verbs stand in apps/actor-node/; here mistakes become exit codes.
 #include <iostream>
@@ -18,7 +19,8 @@ void usage(std::ostream& out) {
   out << "usage: actor-node up [options] PROGRAM [ARGS...]   a cluster on this host, and PROGRAM "
          "on it\n"
          "       actor-node join [options]                   one node of a cluster, until SIGTERM\n"
-         "       actor-node up --help | join --help          the options\n";
+         "       actor-node certs init|issue|show ...        certificates, for encrypted links\n"
+         "       actor-node up|join|certs --help             the options\n";
 }
 
 }  // namespace
@@ -29,6 +31,7 @@ int main(int argc, char** argv) {
   return exit_code_of(console_voice("text", "actor-node " + verb), [&] {
     if (verb == "join") return join(arguments);
     if (verb == "up") return up(arguments);
+    if (verb == "certs") return certs(arguments);
     if (verb == "help" || verb == "--help") {
       usage(std::cout);
       return 0;

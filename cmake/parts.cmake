@@ -46,5 +46,5 @@ target_link_libraries(troupe_data_files INTERFACE $<LINK_ONLY:ZLIB::ZLIB>)
 target_link_libraries(troupe_data INTERFACE $<LINK_ONLY:ZLIB::ZLIB> $<LINK_ONLY:JPEG::JPEG> $<LINK_ONLY:PNG::PNG>
   $<LINK_ONLY:utf8proc::utf8proc>)
 target_link_libraries(troupe_net_wire INTERFACE $<LINK_ONLY:protobuf::libprotobuf>)
-target_link_libraries(troupe_net_link INTERFACE $<LINK_ONLY:OpenSSL::Crypto>)
+target_link_libraries(troupe_net_certificates INTERFACE $<LINK_ONLY:OpenSSL::SSL> $<LINK_ONLY:OpenSSL::Crypto>)
 target_link_libraries(troupe_net_caf INTERFACE $<LINK_ONLY:CAF::io>)

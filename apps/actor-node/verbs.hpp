@@ -1,4 +1,4 @@
-// The verbs of actor-node, and the flags they share. Both return an exit code and throw what
+// The verbs of actor-node, and the flags they share. They return an exit code and throw what
 // actor-node.cpp turns into one.
 #pragma once
 
@@ -11,6 +11,7 @@
 
 int join(const std::vector<std::string>& arguments);
 int up(const std::vector<std::string>& arguments);
+int certs(const std::vector<std::string>& arguments);
 
 struct NodeFlags {
   std::string cluster = "troupe";

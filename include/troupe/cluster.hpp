@@ -2,6 +2,9 @@
 // and ClusterSpec, which lists the tasks of a cluster and their addresses. Implemented in
 // training/group/node.cpp, net/wire/cluster_spec.cpp and graph/base/fail_point.cpp. The program
 // actor-node is a thin shell around this.
+// the certificates of nodes and programs; and ClusterSpec, which lists the tasks of a cluster and
+// their addresses. Implemented in training/group/node.cpp, net/certificates/certificates.cpp and
+// net/wire/cluster_spec.cpp. The program actor-node is a thin shell around this.
 #pragma once
 
 #include <atomic>
@@ -62,6 +65,32 @@ int draw_task(const NodeOptions& options,
 // actions.
 void set_fail_points(const std::string& text);
 std::string describe_fail_points();  // a line for each name: its place, and its actions
+// ---- certificates, for links with TLS (docs/security.md) ----
+
+// Makes an authority, which signs the certificates of a cluster: ca.pem, and ca.key, which only
+// this user can read, in `folder`. Throws: Error(bad_configuration) if there is one already;
+// Error(io).
+void make_authority(const std::string& folder, const std::string& cluster, int days = 3650);
+
+struct CertificateRequest {
+  std::string authority;  // folder of ca.pem and ca.key
+  // "/job:ps/task:3", "/job:worker/*" for all tasks of a job, or the name of a program, which joins
+  // as a client: 1 to 63 letters, digits, _ - and .
+  std::string name;
+  // Names and addresses of machines. A process that dials one accepts the certificate only there.
+  // Empty: anywhere.
+  std::vector<std::string> hosts = {};
+  int days = 365;           // until it expires
+  std::string folder = {};  // to write; empty: one in `authority`, by the name
+  bool renew = false;       // replaces a certificate and key that are there
+};
+// Writes ca.pem, cert.pem and key.pem, which only this user can read, and returns the folder.
+// Throws: Error(invalid_argument) for a name, a host or days; Error(bad_configuration) if there is
+// one already, or without a good authority; Error(io).
+std::string issue_certificate(const CertificateRequest& request);
+// Describes the certificates of a file in lines. Throws: Error(io); Error(bad_data) if there is
+// none.
+std::string describe_certificates(const std::string& file);
 
 // ---- the tasks of a cluster ----
 

@@ -1,12 +1,7 @@
 // HMAC-SHA256 by OpenSSL, and the file of a cluster's secret.
 #include "net/link/secret.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cctype>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -15,17 +10,13 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
+#include "net/certificates/openssl.hpp"
+#include "net/certificates/own_file.hpp"
+
 namespace troupe {
 namespace {
 
 constexpr size_t kSecretMin = 16, kSecretMax = 1024;
-
-struct File {
-  int fd;
-  ~File() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 }  // namespace
 
@@ -42,9 +33,7 @@ Nonce Secret::draw() const {
 
 Proof Secret::prove(std::string_view label,
                     std::initializer_list<std::span<const std::byte>> parts) const {
-  // Sessions in static objects connect after OpenSSL's own clean-up at exit.
-  static const int kept = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
-  TROUPE_CHECK(kept == 1, "OpenSSL cannot be used");
+  use_openssl();
   const auto words = std::as_bytes(std::span(label));
   std::vector<std::byte> text(words.begin(), words.end());
   text.push_back(std::byte{0});
@@ -69,33 +58,16 @@ std::string read_secret(const std::string& file) {
   if (path.empty())
     throw Error(Errc::bad_configuration, kSecretVariable,
                 " is empty; let it name the file of the cluster's secret, or unset it");
-  // A pipe would block the opening.
-  const File opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  struct stat is {};
-  const auto unreadable = [&path] {
-    return Error(Errc::io, "cannot read the secret ", path, ": ", std::strerror(errno));
-  };
-  if (opened.fd < 0 || ::fstat(opened.fd, &is) != 0) throw unreadable();
-  if (!S_ISREG(is.st_mode))
-    throw Error(Errc::bad_configuration, "the secret ", path, " is not a file");
-  if (is.st_uid != ::geteuid() && is.st_uid != 0)
-    throw Error(Errc::bad_configuration, "the secret ", path,
-                " belongs to another user; make one of your own");
-  if ((is.st_mode & 077) != 0)
-    throw Error(Errc::bad_configuration, "others can open the secret ", path, "; chmod 600 ", path);
-  std::array<char, kSecretMax + 64> bytes;  // with room for a line end
-  size_t size = 0;
-  for (ssize_t n; (n = ::read(opened.fd, bytes.data() + size, bytes.size() - size)) != 0;) {
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw unreadable();
-    size += static_cast<size_t>(n);
-  }
+  // With room for a line end.
+  std::string bytes = read_own_file(path, "secret", kSecretMax + 64, Readers::this_user);
+  size_t size = bytes.size();
   while (size > 0 && std::isspace(static_cast<unsigned char>(bytes[size - 1]))) --size;
   if (size < kSecretMin || size > kSecretMax)
     throw Error(Errc::bad_configuration, "the secret ", path, " has ", size, " bytes, and wants ",
                 kSecretMin, " to ", kSecretMax,
                 "; (umask 077; head -c 32 /dev/urandom | base64 >FILE) makes one");
-  return {bytes.data(), size};
+  bytes.resize(size);
+  return bytes;
 }
 
 }  // namespace troupe
