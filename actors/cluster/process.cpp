@@ -11,6 +11,7 @@
 #include "actors/async/option_range.hpp"
 #include "graph/base/fail_point.hpp"
 #include "graph/device_name.hpp"
+#include "net/link/tls.hpp"
 #include "net/wire/own_ops.hpp"
 
 namespace troupe {
@@ -110,6 +111,10 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   mesh.log = log_;
   if (!cluster.secret.empty())
     mesh.secret = std::make_shared<const Secret>(std::move(cluster.secret), host_->rng());
+  if (cluster.tls) {
+    if (!simulated()) cluster.tls->watch(log_);
+    mesh.tls = std::move(cluster.tls);
+  }
   mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) {
     fail_point(FailPoint::memory_for_message);
     return memory->make(dtype, shape);

@@ -38,6 +38,7 @@ struct ClusterOptions {
   std::function<void(Errc code, const std::string& text)> on_failure = {};
   // The bytes that members of the cluster prove to know (read_secret()); empty: none.
   std::string secret = {};
+  std::shared_ptr<TlsFiles> tls = {};  // read_tls(); null: links are plain
 };
 
 class Process {
@@ -56,7 +57,7 @@ class Process {
 
   // Listens, joins through the seeds, and from then on reports members that come and go to
   // `listener` (on the network thread). Returns our address. Throws: Error(io) when the port is
-  // taken; Error(bad_configuration) for an address beyond loopback.
+  // taken; Error(bad_configuration) for an address beyond loopback without TLS.
   std::string start(MeshListener* listener);
   void stop();
 

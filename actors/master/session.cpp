@@ -273,12 +273,14 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   const size_t seeds = cluster.seeds.size();
   auto state = std::make_unique<SessionState>();
   const uint64_t incarnation = Process::draw_incarnation();
+  // Clients need no task number from the user: it comes from the incarnation.
+  const auto task = static_cast<int32_t>(incarnation % 1'000'000);
+  cluster.tls = read_tls(options.tls_dir, options.cluster, options.job, task);
   const int shards = options.process.parameter_shards;
   if (!options.process.ops) options.process.ops = graph.shared_registry();
-  // Clients need no task number from the user: it comes from the incarnation.
-  state->process = std::make_unique<Process>(
-      detail::concat("/job:", options.job, "/task:", incarnation % 1'000'000), incarnation,
-      std::move(options.process), std::move(cluster));
+  state->process =
+      std::make_unique<Process>(detail::concat("/job:", options.job, "/task:", task), incarnation,
+                                std::move(options.process), std::move(cluster));
   state->master = std::make_unique<Master>(*state->process, graph, draw_session(incarnation));
   state->gate = state->master->gate();
   state->process->start(&state->master->members());

@@ -37,7 +37,8 @@ void add_node_flags(Flags& flags, NodeFlags& to) {
   flags.add("log-format", &to.log_format, "text or json");
   flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
   flags.add("insecure", &to.insecure,
-            "allow addresses beyond loopback; there is no TLS on the links");
+            "allow addresses beyond loopback without --tls: whoever is on the network may control "
+            "the cluster");
   flags.add(
       "secret-file", &to.secret_file,
       "file of 16 to 1024 bytes that all processes of the cluster prove to know; readable by "
@@ -71,6 +72,7 @@ struct JoinOptions {
   std::optional<std::string> job, listen, announce, spec, address_file;
   std::optional<int> task, alive_fd;
   std::optional<int64_t> incarnation;
+  std::optional<std::string> tls;
   std::vector<std::string> seeds, hosts;
   int cpu_devices = 1;
   NodeFlags node;
@@ -92,6 +94,9 @@ void add_join(Flags& flags, JoinOptions& to) {
             "file that says where all nodes listen, instead of --listen and --seed; lines of: job "
             "= host:port, host:port");
   flags.add("hosts", &to.hosts, "a line of such a file; may be given again");
+  flags.add("tls", &to.tls,
+            "folder of ca.pem, cert.pem and key.pem: links are encrypted, and names are proved by "
+            "certificates (actor-node certs); without it: the one that TROUPE_TLS_DIR names");
   flags.add("cpu-devices", &to.cpu_devices, "virtual CPU devices");
   flags.add("address-file", &to.address_file, "write the address to this file once listening");
   flags.add("alive-fd", &to.alive_fd,
@@ -152,6 +157,8 @@ NodeOptions node_of(const JoinOptions& given) {
   out.seeds = given.seeds;
   out.insecure = given.node.insecure;
   out.secret_file = given.node.secret_file.value_or("");
+  if (given.tls && given.tls->empty()) throw Error(Errc::invalid_argument, "--tls names no folder");
+  out.tls_dir = given.tls.value_or("");
   out.process.threads = given.node.threads;
   out.process.cpu_devices = given.cpu_devices;
   out.process.memory_budget_bytes = given.node.memory_mib << 20;
@@ -173,7 +180,10 @@ void run(NodeOptions node, const JoinOptions& given, bool& listening) {
   if (!given.job) node.process.log(troupe::LogLevel::info, "no --job was given: this is a worker");
   node.on_listening = [&](const std::string& address) {
     listening = true;
-    if (node.secret_file.empty() && !std::getenv("TROUPE_SECRET_FILE") &&
+    const auto none = [](const std::string& given, const char* variable) {
+      return given.empty() && !std::getenv(variable);
+    };
+    if (none(node.secret_file, "TROUPE_SECRET_FILE") && none(node.tls_dir, "TROUPE_TLS_DIR") &&
         node.process.log_level <= troupe::LogLevel::warn)
       node.process.log(troupe::LogLevel::warn,
                        troupe::detail::concat("no --secret-file: ",

@@ -37,6 +37,7 @@ Session Cluster::open(Graph& graph, const ProcessOptions& process) const {
   connect.wait_for = tasks;
   connect.timeout = patience;
   connect.secret_file = secret_file;
+  connect.tls_dir = tls_dir;
   return Session::connect(graph, addresses, connect);
 }
 

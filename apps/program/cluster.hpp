@@ -18,6 +18,7 @@ struct Cluster {
   int workers = 0;                      // 0: this process alone
   std::chrono::seconds patience{60};    // for nodes that are not there yet
   std::string secret_file = {};         // ConnectOptions::secret_file
+  std::string tls_dir = {};             // ConnectOptions::tls_dir
 
   troupe::Session open(troupe::Graph& graph, const troupe::ProcessOptions& process) const;
   // For Graph::ScopeSpec: the worker of part number `part`; parts go round the workers. Empty

@@ -31,9 +31,11 @@ const ProcessOptions& ProgramOptions::process() const {
 
 Cluster ProgramOptions::where() const {
   Cluster out = find_cluster(spec, cluster, wait);
-  if (secret_file && secret_file->empty())
+  if (trust.secret_file && trust.secret_file->empty())
     throw Error(Errc::invalid_argument, "--secret-file names no file");
-  out.secret_file = secret_file.value_or("");
+  out.secret_file = trust.secret_file.value_or("");
+  if (trust.tls && trust.tls->empty()) throw Error(Errc::invalid_argument, "--tls names no folder");
+  out.tls_dir = trust.tls.value_or("");
   return out;
 }
 
@@ -46,9 +48,12 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
     flags.add("resume", &to.resume, texts.resume + ", with the same flags; else they are removed");
   flags.add("spec", &to.spec, "file that says where the nodes of a cluster listen, to run there");
   flags.add("cluster", &to.cluster, "name of that cluster (default: troupe)");
-  flags.add("secret-file", &to.secret_file,
+  flags.add("secret-file", &to.trust.secret_file,
             "file of that cluster's secret; without it: the one that TROUPE_SECRET_FILE names");
   add_failpoints(flags, to.failpoints);
+  flags.add("tls", &to.trust.tls,
+            "folder of ca.pem, cert.pem and key.pem, for a cluster whose links are encrypted; "
+            "without it: the one that TROUPE_TLS_DIR names");
   flags.add("wait", &to.wait, "seconds until its nodes must be there");
   flags.add("patience", &to.patience,
             "seconds that a training waits for lost processes, or for room on the disk at its end");

@@ -31,7 +31,10 @@ struct ProgramOptions {
   std::vector<std::string> plugins;
   bool resume = false;
   std::string out;
-  std::optional<std::string> secret_file, failpoints;
+  struct Trust {
+    std::optional<std::string> secret_file, tls;
+  } trust;
+  std::optional<std::string> failpoints;
   std::string log_format = "text", log_level = "warn";
 
   Cluster where() const;

@@ -1,10 +1,8 @@
 // A node of a cluster: one process that offers its devices to sessions and holds parameter shards;
-// and ClusterSpec, which lists the tasks of a cluster and their addresses. Implemented in
-// training/group/node.cpp, net/wire/cluster_spec.cpp and graph/base/fail_point.cpp. The program
-// actor-node is a thin shell around this.
-// the certificates of nodes and programs; and ClusterSpec, which lists the tasks of a cluster and
-// their addresses. Implemented in training/group/node.cpp, net/certificates/certificates.cpp and
-// net/wire/cluster_spec.cpp. The program actor-node is a thin shell around this.
+// the certificates of nodes and programs; failures on purpose; and ClusterSpec, which lists the
+// tasks of a cluster and their addresses. Implemented in training/group/node.cpp,
+// net/certificates/certificates.cpp, graph/base/fail_point.cpp and net/wire/cluster_spec.cpp. The
+// program actor-node is a thin shell around this.
 #pragma once
 
 #include <atomic>
@@ -40,12 +38,14 @@ struct NodeOptions {
   std::function<void()> on_alive = {};
   std::chrono::milliseconds alive_every{200};
   std::string secret_file = {};  // as ConnectOptions::secret_file
+  std::string tls_dir = {};      // as ConnectOptions::tls_dir
 };
 
 // Runs until `stop` is set or the node is asked to leave. Throws: Error(bad_configuration) for an
-// unknown job, for a secret that is no file of this user alone, and when the cluster refuses this
-// node, with its reason; Error(io) when the secret cannot be read, and when the port is in use,
-// with what to do; Error(internal) when the node's own actor died; Error(device_lost).
+// unknown job, for a secret or key that is no file of this user alone, for a certificate of another
+// name, and when the cluster refuses this node, with its reason; Error(io) when one of these files
+// cannot be read, and when the port is in use, with what to do; Error(internal) when the node's own
+// actor died; Error(device_lost).
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop);
 
 // Throws: as run_node() for a secret that it cannot use.

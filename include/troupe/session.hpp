@@ -68,6 +68,10 @@ struct ConnectOptions {
   // File of the bytes that the nodes know, too, at least 16, readable by nobody else. Empty: the
   // file that TROUPE_SECRET_FILE names; none if the variable is not set.
   std::string secret_file = {};
+  // Folder of ca.pem, cert.pem and key.pem: all links are encrypted, and both ends prove their
+  // names by certificates (docs/security.md). Empty: the folder that TROUPE_TLS_DIR names; without
+  // it links are plain.
+  std::string tls_dir = {};
 };
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
@@ -166,7 +170,7 @@ class Session {
   // itself listens on 127.0.0.1; TROUPE_ANNOUNCE is its NodeOptions::announce. Throws:
   // Error(peer_lost) when no member answers in time, naming the missing ones;
   // Error(bad_configuration) when the cluster refuses this process, with its reason, and for a
-  // secret that is no such file; Error(io) for one that cannot be read.
+  // secret or certificate that it cannot use; Error(io) for a file that cannot be read.
   static Session connect(Graph& graph, const std::string& address, ConnectOptions options = {});
 
   Session(Session&&) noexcept;

@@ -44,6 +44,7 @@ bool is_final(Refusal why) {
     case Refusal::same_node:
     case Refusal::malformed:
     case Refusal::other_secret:
+    case Refusal::untrusted:
       return true;
     default:
       return false;

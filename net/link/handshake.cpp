@@ -30,11 +30,23 @@ std::string other_version(std::span<const std::byte> prefix, bool dialled) {
 // understands nothing.
 bool needs_no_proof(Refusal why) {
   return why == Refusal::not_ours || why == Refusal::other_version || why == Refusal::malformed ||
-         why == Refusal::other_secret;
+         why == Refusal::other_secret || why == Refusal::untrusted;
 }
 
 std::vector<std::byte> bytes_of(const GreetingPacket& packet) {
   return {packet.begin(), packet.end()};
+}
+
+// True for the first byte of TLS, which no greeting begins with.
+bool is_tls(std::span<const std::byte> bytes) { return bytes[0] == std::byte{0x16}; }
+
+// True if a process with that certificate may send the greeting. A task number is assigned in the
+// name of its new owner.
+bool may_say(const CertifiedName& certified, const Greeting& greeting) {
+  const Hello& h = greeting.hello;
+  if (greeting.kind == GreetingKind::assigned) return certified.cluster == h.cluster;
+  const bool any = greeting.kind == GreetingKind::ask_task;
+  return certified.covers(h.cluster, h.job, any ? certified.task : h.task);
 }
 
 constexpr const char* kRemedy = "give both the same --secret-file or TROUPE_SECRET_FILE";
@@ -63,7 +75,7 @@ Proof Handshake::prove(const GreetingPacket* answer) const {
                 : secret_->prove("troupe dialler", {address, opening_, challenge_});
 }
 
-Handshake::Step Handshake::read(std::span<const std::byte> bytes) {
+Handshake::Step Handshake::read(std::span<const std::byte> bytes, const CertifiedName* certified) {
   if (bytes.empty()) return {};
   const bool dialled = role_ == Role::dialler;
   switch (check_prefix(bytes)) {
@@ -71,6 +83,10 @@ Handshake::Step Handshake::read(std::span<const std::byte> bytes) {
       break;
     case Refusal::not_ours:
       turned_away_ = true;
+      if (is_tls(bytes))
+        return refuse(Refusal::untrusted,
+                      detail::concat("the process that dialled has TLS, and ", own_.hello.name(),
+                                     " has none; give both --tls or TROUPE_TLS_DIR"));
       return refuse(Refusal::not_ours,
                     dialled ? "what listens there is no node of Troupe; look at the address"
                             : "this port is a link of a Troupe cluster and speaks nothing else");
@@ -84,6 +100,11 @@ Handshake::Step Handshake::read(std::span<const std::byte> bytes) {
   auto theirs = decode_greeting(packet);
   if (!theirs)
     return refuse(Refusal::malformed, "the greeting was damaged on the way or is not a greeting");
+  if (certified && !may_say(*certified, *theirs))
+    return refuse(Refusal::untrusted,
+                  detail::concat("a process with the certificate of ", certified->words(),
+                                 " says that it is ", theirs->hello.name(), " of cluster \"",
+                                 theirs->hello.cluster, "\""));
   return dialled ? read_answer(std::move(*theirs), packet) : read_hello(std::move(*theirs), packet);
 }
 

@@ -6,12 +6,15 @@
 // so that a process that took over a port cannot pass the packets on to another member. Beyond
 // loopback an address may differ on its way, and is not covered.
 //
+// With TLS, the name in a greeting is that of the speaker's certificate.
+//
 // Owner: the link. Thread: the net thread.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "net/certificates/certified_name.hpp"
 #include "net/link/hello.hpp"
 
 namespace troupe {
@@ -33,8 +36,9 @@ class Handshake {
             const std::string& peer_address);
   Role role() const { return role_; }
   const Greeting& own() const { return own_; }
-  // The act by the greeting that `bytes` begin with.
-  Step read(std::span<const std::byte> bytes);
+  // The act by the greeting that `bytes` begin with. `certified`: the name in the certificate of
+  // the other side; null without TLS.
+  Step read(std::span<const std::byte> bytes, const CertifiedName* certified = nullptr);
   // The acceptor's last greeting, with a proof if the other side has given one.
   GreetingPacket seal(Greeting answer) const;
   bool met() const { return !peer_.job.empty(); }  // the other side has greeted

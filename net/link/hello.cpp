@@ -88,6 +88,8 @@ const char* to_string(Refusal refusal) {
       return "malformed";
     case Refusal::other_secret:
       return "other_secret";
+    case Refusal::untrusted:
+      return "untrusted";
   }
   return "unknown";
 }
@@ -137,7 +139,7 @@ std::optional<Greeting> decode_greeting(std::span<const std::byte> in) {
   const auto refusal = static_cast<uint8_t>(in[kAtRefusal]);
   if (crc != crc32c(in.first(kAtCrc)) || kind < 1 ||
       kind > static_cast<uint8_t>(GreetingKind::challenge) ||
-      refusal > static_cast<uint8_t>(Refusal::other_secret))
+      refusal > static_cast<uint8_t>(Refusal::untrusted))
     return std::nullopt;
   Greeting out;
   out.kind = static_cast<GreetingKind>(kind);

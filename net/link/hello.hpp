@@ -32,7 +32,7 @@
 namespace troupe {
 
 inline constexpr uint16_t kProtocolVersion =
-    10;  // raised by every change of greetings, frames or messages
+    11;  // raised by every change of greetings, frames or messages
 inline constexpr size_t kGreetingBytes = 832;
 inline constexpr size_t kGreetingPrefix = 256;
 
@@ -73,6 +73,7 @@ enum class Refusal : uint8_t {
   busy,               // retry: too many members or too many requests for a task number
   malformed,          // give up
   other_secret,       // give up: one side does not know the other's secret
+  untrusted,          // give up: one side has no TLS, or its certificate has another name
 };
 const char* to_string(Refusal refusal);
 

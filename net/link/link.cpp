@@ -53,6 +53,7 @@ void Link::start() {
   handlers.on_closed = [weak](const std::string& reason) {
     const auto self = weak.lock();
     if (!self) return;
+    if (self->connection_->distrusted()) return self->close_now(reason, Refusal::untrusted);
     const bool mute = self->state_ == State::greeting && self->role() == Role::dialler &&
                       !self->handshake_.challenged();
     self->close_now(mute ? "it hung up without a greeting (" + reason +
@@ -127,7 +128,7 @@ void Link::received(size_t count) {
 }
 
 bool Link::read_greeting() {
-  const Handshake::Step step = handshake_.read(buffer_.unread());
+  const Handshake::Step step = handshake_.read(buffer_.unread(), connection_->certified());
   if (step.act == Handshake::Act::wait) return false;
   if (step.act == Handshake::Act::end) {
     end_greeting(step.greeting);

@@ -90,9 +90,9 @@ class Link : public std::enable_shared_from_this<Link> {
   State state() const { return state_; }
   // True if the link ended because the peer violated the protocol.
   bool rejected() const { return rejected_; }
-  // True if the other side sent a refusal or is no node of this version. False if this side
-  // refused.
-  bool turned_away() const { return handshake_.turned_away(); }
+  // True if the other side sent a refusal, is no node of this version, or cannot be trusted by its
+  // certificate. False if this side refused its greeting.
+  bool turned_away() const { return handshake_.turned_away() || connection_->distrusted(); }
   const Hello& peer() const { return handshake_.peer(); }  // set from judge() on
   std::string label() const;  // "/job:ps/task:1", or the address before the greeting
   std::string peer_address() const { return connection_->peer_address(); }  // of the other end

@@ -21,6 +21,8 @@
 
 namespace troupe {
 
+struct CertifiedName;  // net/certificates/certified_name.hpp
+
 using TimePoint = std::chrono::steady_clock::time_point;
 
 // A pending call. Destroying the timer cancels the call; do that on the net thread.
@@ -72,6 +74,11 @@ class Connection {
   // thread, any number of times.
   virtual void close() = 0;
   virtual std::string peer_address() const = 0;  // for log lines and error texts
+  // The name in the other end's certificate, which is verified; null without TLS. Set before the
+  // first on_bytes.
+  virtual const CertifiedName* certified() const { return nullptr; }
+  // True if on_closed came because one end does not accept the other's certificate, or has no TLS.
+  virtual bool distrusted() const { return false; }
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
 

@@ -22,6 +22,7 @@
 
 #include "net/wire/message_kinds.hpp"
 #include "net/link/secret.hpp"
+#include "net/link/tls_folder.hpp"
 
 namespace troupe {
 
@@ -95,6 +96,8 @@ struct MeshOptions {
   std::shared_ptr<spdlog::logger> log = {};  // empty: silent
   // Members prove to each other that they know it; null: any process may be a member.
   std::shared_ptr<const Secret> secret = {};
+  // Encrypts all links; null: they are plain.
+  std::shared_ptr<TlsFiles> tls = {};
 };
 
 struct PeerStats {
@@ -115,7 +118,7 @@ class Mesh {
 
   // Listens and begins to join. `agent`: the actor that other members receive in up(). Returns this
   // process's address. Throws: Error(bad_configuration) for an address beyond loopback without
-  // `insecure`; Error(io) if the port is taken.
+  // TLS or `insecure`; Error(io) if the port is taken.
   std::string start(const caf::actor& agent, MeshListener* listener);
   // Says goodbye and closes all links. Afterwards the listener gets no more calls and proxies
   // refuse. Callable on any thread, also twice.
@@ -162,6 +165,7 @@ struct TaskRequest {
   std::string ops = {};  // from own_ops()
   std::chrono::milliseconds timeout{60'000};
   std::shared_ptr<const Secret> secret = {};  // of the cluster; null: none
+  std::shared_ptr<TlsFiles> tls = {};         // null: links of the cluster are plain
 };
 void draw_task(Transport& transport, Clock& clock, Rng& rng, const TaskRequest& request,
                std::function<void(Errc, const std::string& text, int32_t task)> done);

@@ -9,6 +9,7 @@
 
 #include "graph/base/fail_point.hpp"
 #include "net/link/greetings.hpp"
+#include "net/link/tls.hpp"
 #include "net/wire/address.hpp"
 
 namespace troupe {
@@ -31,12 +32,11 @@ void check(const MeshOptions& options) {
     throw Error(Errc::bad_configuration, "a task number is not negative, got ", options.task);
   for (const std::string& seed : options.seeds) (void)parse_address(seed);
   const HostPort where = parse_address(options.listen);
-  if (!is_loopback(where.host) && !options.insecure)
+  if (!is_loopback(where.host) && !options.insecure && !options.tls)
     throw Error(Errc::bad_configuration, "refusing to listen on ", options.listen,
-                ": links beyond loopback are not encrypted, and whoever reaches the port controls "
-                "this process; with a secret, whoever can change packets on the way does; listen "
-                "on 127.0.0.1, or say "
-                "--insecure on a network you trust");
+                " without TLS: whoever reaches the port controls this process; with a secret, "
+                "whoever can change packets on the way does; give --tls, listen on 127.0.0.1, or "
+                "say --insecure on a network you trust");
   if (is_wildcard(where.host) && options.announce.empty())
     throw Error(
         Errc::bad_configuration, "refusing to listen on ", options.listen,
@@ -47,9 +47,9 @@ void check(const MeshOptions& options) {
   if (is_wildcard(told.host) || told.port == 0)
     throw Error(Errc::bad_configuration, "cannot announce ", options.announce,
                 ": other members cannot dial it; give a host and a port, like 10.0.0.5:7000");
-  if (!is_loopback(told.host) && !options.insecure)
+  if (!is_loopback(told.host) && !options.insecure && !options.tls)
     throw Error(Errc::bad_configuration, "refusing to announce ", options.announce,
-                ": links beyond loopback are not encrypted; say --insecure on a network you trust");
+                " without TLS: give --tls, or say --insecure on a network you trust");
 }
 
 MeshOptions complete(MeshOptions options) {
@@ -91,9 +91,15 @@ std::string Mesh::Core::start(const caf::actor& agent, MeshListener* listener) {
     bridge_ = std::make_unique<CafBridge>(system_, agent, caf_events());
     for (const std::string& seed : options_.seeds)
       if (seed != address && seed != told) targets_.add_seed(seed, clock_.now());
-    options_.log->info("listening: address={} announced={} cluster={} incarnation={} secret={}",
-                       address, told.empty() ? address : told, options_.cluster,
-                       options_.incarnation, options_.secret ? "given" : "none");
+    options_.log->info(
+        "listening: address={} announced={} cluster={} incarnation={} secret={} tls={}", address,
+        told.empty() ? address : told, options_.cluster, options_.incarnation,
+        options_.secret ? "given" : "none", options_.tls ? "given" : "none");
+    if (!options_.tls && !is_loopback_address(address))
+      options_.log->warn(
+          "links are not encrypted, and --insecure allows it: address={} danger={}", address,
+          options_.secret ? "whoever can change packets on the way controls this process"
+                          : "whoever reaches this address controls this process");
     tick();
   });
   return address;
@@ -149,9 +155,11 @@ void Mesh::Core::tick() {
   for (const std::string& address : targets_.due(now, is_linked)) dial(address);
 }
 
-std::shared_ptr<Link> Mesh::Core::open(Link::Role role, ConnectionPtr connection) {
+std::shared_ptr<Link> Mesh::Core::open(ConnectionPtr connection, const std::string& dialled) {
+  if (options_.tls)
+    connection = encrypt(std::move(connection), options_.tls->current(), members_.self(), dialled);
   auto link = std::make_shared<Link>(
-      role, std::move(connection),
+      dialled.empty() ? Link::Role::acceptor : Link::Role::dialler, std::move(connection),
       Greeting{GreetingKind::hello, Refusal::none, "", members_.self()}, *this,
       [&transport = transport_](std::function<void()> fn) { transport.post(std::move(fn)); },
       clock_.now(), options_.secret);
@@ -169,7 +177,7 @@ void Mesh::Core::accept(ConnectionPtr connection) {
     if (clock_.now() - strangers[0]->began() < kGreetingTime) return connection->close();
     strangers[0]->close_now("it has not greeted, and others wait");
   }
-  open(Link::Role::acceptor, std::move(connection))->start();
+  open(std::move(connection), "")->start();
 }
 
 void Mesh::Core::dial(const std::string& address) {
@@ -184,7 +192,7 @@ void Mesh::Core::dial(const std::string& address) {
         if (connection && (!self || !self->targets_.has(address))) return connection->close();
         if (!self) return;
         if (connection) {
-          const auto link = self->open(Link::Role::dialler, std::move(connection));
+          const auto link = self->open(std::move(connection), address);
           self->targets_.connected(address, link);
           return link->start();
         }

@@ -63,7 +63,8 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   CafBridge::Events caf_events();
   void tick();
   void accept(ConnectionPtr connection);
-  std::shared_ptr<Link> open(Link::Role role, ConnectionPtr connection);
+  // `dialled`: the address; empty: it was accepted.
+  std::shared_ptr<Link> open(ConnectionPtr connection, const std::string& dialled);
   void dial(const std::string& address);
   void refused(const std::string& address, const std::string& reason);
   void agent_known(const NodeId& node, const caf::actor& agent);

@@ -4,6 +4,7 @@
 
 #include "net/link/greetings.hpp"
 #include "net/link/link.hpp"
+#include "net/link/tls.hpp"
 #include "net/mesh/mesh.hpp"
 
 namespace troupe {
@@ -46,6 +47,9 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
         address_, std::min<std::chrono::nanoseconds>(kDialTimeout, left),
         [self = shared_from_this()](ConnectionPtr connection, const std::string& reason) {
           if (!connection) return self->again(reason);
+          if (self->request_.tls)
+            connection = encrypt(std::move(connection), self->request_.tls->current(), self->hello_,
+                                 self->address_);
           self->link_ = std::make_shared<Link>(
               Link::Role::dialler, std::move(connection),
               Greeting{GreetingKind::ask_task, Refusal::none, "", self->hello_}, *self,

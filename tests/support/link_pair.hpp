@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "net/link/tls.hpp"
 #include "tests/support/data_messages.hpp"
 #include "tests/support/simulation/sim_net.hpp"
 
@@ -26,6 +27,7 @@ struct LinkEnd final : LinkHost {
   };
   struct Habits {
     bool deny_memory = false, eat = true;
+    std::shared_ptr<const TlsIdentity> tls = {};  // null: plain
   };
   sim::SimHost& host;
   std::shared_ptr<Link> link;
@@ -47,6 +49,9 @@ struct LinkEnd final : LinkHost {
   }
   void open(Link::Role role, ConnectionPtr connection, const Hello& hello) {
     answer.hello = hello;
+    if (habits.tls)
+      connection = encrypt(connection, habits.tls, hello,
+                           role == Link::Role::dialler ? connection->peer_address() : "");
     link = std::make_shared<Link>(
         role, std::move(connection), Greeting{GreetingKind::hello, Refusal::none, "", hello}, *this,
         [this](std::function<void()> fn) { host.post(std::move(fn)); }, host.now(), secret);

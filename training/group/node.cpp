@@ -115,6 +115,7 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   cluster.seeds = options.seeds;
   cluster.insecure = options.insecure;
   cluster.secret = read_secret(options.secret_file);
+  cluster.tls = read_tls(options.tls_dir, options.cluster, options.job, options.task);
   const std::string name = detail::concat("/job:", options.job, "/task:", options.task);
   ProcessSeams seams;
   seams.net = make_net_thread();
@@ -170,6 +171,7 @@ int draw_task(const NodeOptions& options, std::chrono::milliseconds timeout) {
   SystemRng rng;
   if (std::string secret = read_secret(options.secret_file); !secret.empty())
     request.secret = std::make_shared<const Secret>(std::move(secret), rng);
+  request.tls = read_tls(options.tls_dir, request.cluster, request.job, -1);
   const auto net = make_net_thread();
   draw_task(net->transport(), net->clock(), rng, request,
             [&promise](Errc code, const std::string& text, int32_t task) {

@@ -202,6 +202,7 @@ class SimNet {
     std::weak_ptr<End> writer, reader;
     std::vector<std::byte> raw;  // written, not yet cut into frames
     bool greeted = false;
+    bool encrypted = false;       // its frames cannot be seen
     size_t to_border = 0;         // bytes until the next frame begins
     std::deque<Unit> units;       // under way, in order
     std::vector<std::byte> held;  // a frame that another one is to overtake
@@ -346,6 +347,12 @@ class SimNet {
   // frame borders at all times, so that faults may begin and end in mid-stream.
   void cut_frames(const PipePtr& pipe) {
     auto& raw = pipe->raw;
+    constexpr std::byte kTlsRecord{0x16};
+    if (!pipe->greeted && !raw.empty() && raw[0] == kTlsRecord) pipe->encrypted = true;
+    if (pipe->encrypted) {
+      if (!raw.empty()) send_unit(pipe, std::exchange(raw, {}));
+      return;
+    }
     const auto pop = [&raw](size_t size) {
       std::vector<std::byte> out(raw.begin(), raw.begin() + static_cast<ptrdiff_t>(size));
       raw.erase(raw.begin(), raw.begin() + static_cast<ptrdiff_t>(size));
