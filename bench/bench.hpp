@@ -50,6 +50,7 @@ int recovery(const Options& options);
 int remote(const Options& options);
 int train(const Options& options);
 int push_pull(const Options& options);
+int links(const Options& options);
 int footprint(const Options& options);
 int graph(const Options& options);
 int startup(const Options& options);

@@ -95,6 +95,9 @@ void usage(std::ostream& out) {
          "on\n"
          "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed over "
          "loopback\n"
+         "  links [--mib M] [--rounds R]            blocks of M MiB through a link and a loop of "
+         "calls, with\n"
+         "                                          and without TLS\n"
          "  footprint [--seconds S]                 an idle actor-node in a cluster of five\n";
 }
 
@@ -115,6 +118,7 @@ int main(int argc, char** argv) {
         {"model", "threads", "steps", "rounds", "only", "trace", "passes", "compute"},
         {"contestant", "peers", "loaded", "recompute"}}},
       {"push_pull", {push_pull, {"mib"}}},
+      {"links", {links, {"mib", "rounds"}}},
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},
       {"startup", {startup, {"model", "rounds"}, {"child"}}},

@@ -94,7 +94,7 @@ if command -v openssl >/dev/null; then
   openssl req -new -key "$old/key.pem" -subj /CN=old -out "$out/csr" 2>/dev/null
   openssl x509 -req -in "$out/csr" -CA "$ca/ca.pem" -CAkey "$ca/ca.key" -days 0 -out "$old/cert.pem" \
     -extfile <(echo 'subjectAltName=URI:troupe://troupe/job/worker/task/7') 2>/dev/null
-  wait_for 5 bash -c "! openssl x509 -checkend 0 -noout -in '$old/cert.pem'"
+  wait_for 5 bash -c "! openssl x509 -checkend 0 -noout -in '$old/cert.pem' >/dev/null"
   expect 78 'the certificate of /job:worker/task:7 of cluster "troupe" expired on 2.* UTC' ip netns exec b "${task7[@]}" --tls "$old"
 fi
 ((SECONDS - started < 60)) || fail 'refusals take too long'
