@@ -138,12 +138,12 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
 }
 
 // Unless the failure is of the program, or patience has ended. A file that could be read before, by
-// a source or an op, may be there again.
+// a source or an op, may be there again, and so may memory that was enough before.
 void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis now,
                           TrainActions& out) {
   Replica& s = replicas_.at(replica);
   const std::string which = detail::concat("step ", step, " of replica ", replica);
-  const bool away = e.code() == Errc::io && s.loss;
+  const bool away = (e.code() == Errc::io || e.code() == Errc::out_of_memory) && s.loss;
   if (!passes(e.code()) && !away)
     return give_up(e.code(), detail::concat(which, ": ", e.what()), out);
   s.failed.emplace(e.code(), detail::concat(which, ": ", e.what()));

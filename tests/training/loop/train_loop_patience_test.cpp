@@ -323,6 +323,23 @@ TEST_CASE("patience ends where no step waits for a source, and an answer after p
   CHECK(world.failed());
 }
 
+TEST_CASE("memory that was enough before is waited for, up to the end of patience") {
+  TrainWorld world(plan_of({0}, 3, 0, false));
+  world.done(0);
+  world.fail(0, Errc::out_of_memory, "ps 0: no memory");
+  CHECK(!world.ended());
+  has(world.told().back(), "step 1 of replica 0 failed and will be done again");
+  world.wait(Millis(20));
+  world.done(0);
+  for (int i = 0; i < 1000 && !world.failed(); ++i) {
+    if (!world.running.empty()) world.fail(0, Errc::out_of_memory, "ps 0: no memory");
+    if (!world.failed()) world.wait(Millis(50));
+  }
+  REQUIRE(world.failed());
+  CHECK(world.last().code == Errc::out_of_memory);
+  has(world.last().text, "no progress for 10000 ms; step 2 of replica 0: ps 0: no memory");
+}
+
 TEST_CASE("a file that could be read before is tried again, up to the end of patience") {
   TrainWorld world(plan_of({0}, 3, 0, false));
   world.done(0);
