@@ -19,6 +19,8 @@
 namespace troupe {
 namespace {
 
+constexpr std::chrono::milliseconds kLeaseTick{500};
+
 struct AgentState {
   const char* name = "agent";  // the actor's name in CAF and in our logs
   Process* process = nullptr;
@@ -33,7 +35,6 @@ struct AgentState {
       int64_t call = 0;
       std::shared_ptr<Installation> parts;
     };
-    caf::node_id owner;                                         // of its master
     MasterDoor master;                                          // its door, set when a step begins
     std::map<uint32_t, Installed> installations;                // by executable
     std::map<std::string, std::shared_ptr<const Op>> replaced;  // by node
@@ -45,14 +46,15 @@ struct AgentState {
     void drop_before(uint32_t executable, int64_t call);
   };
   std::map<uint64_t, SessionParts> sessions;
+  SessionLeases::TimePoint looks_at;  // at leases, the next time
 
-  // Throws: Error(invalid_argument) if the session is here and of another process.
-  void check_owner(uint64_t session, const caf::node_id& from) const;
   void install_graph(const InstallGraph& m, const caf::node_id& from);
   PartsInstalled install(const InstallParts& m);
   void connect(const ConnectParts& m);
   Became become(const Become& m);
   std::map<int32_t, EdgeCount> uninstall(const Uninstall& m);
+  void end(uint64_t session);
+  void end_late_sessions();
   Installation* find(uint64_t session, uint32_t executable) const;  // nullptr if it is not here
   void start(const StartStep& m, const MasterDoor& master);
   void cancel(const CancelStep& m);
@@ -60,15 +62,8 @@ struct AgentState {
   Description describe() const;
 };
 
-void AgentState::check_owner(uint64_t session, const caf::node_id& from) const {
-  const auto it = sessions.find(session);
-  if (it != sessions.end() && it->second.owner != from)
-    throw Error(Errc::invalid_argument, "session ", session, " is of another process");
-}
-
 void AgentState::install_graph(const InstallGraph& m, const caf::node_id& from) {
-  check_owner(m.session, from);
-  sessions[m.session].owner = from;
+  process->leases().hold(m.session, from, process->system().clock().now());
   auto& graphs = sessions[m.session].graphs;
   if (auto it = graphs.find(m.call); it != graphs.end() && it->second.version >= m.version) return;
   graphs[m.call] = {graph_from_proto(m.bytes, process->ops()), m.version};
@@ -169,10 +164,24 @@ std::map<int32_t, EdgeCount> AgentState::uninstall(const Uninstall& m) {
     sessions.at(m.session).installations.erase(executable);
     return sent;
   }
-  sessions.erase(m.session);
-  process->services().forget(m.session);
-  process->resources().forget(m.session);
+  end(m.session);
+  process->leases().release(m.session);
   return {};
+}
+
+void AgentState::end(uint64_t session) {
+  sessions.erase(session);
+  process->services().forget(session);
+  process->resources().forget(session);
+}
+
+void AgentState::end_late_sessions() {
+  for (const auto& [session, task, why] :
+       process->leases().take_over(process->system().clock().now())) {
+    process->log()->warn("a session ends without its program: peer={} session={} reason={}", task,
+                         session, why);
+    end(session);
+  }
 }
 
 void AgentState::start(const StartStep& m, const MasterDoor& master) {
@@ -252,12 +261,27 @@ Description AgentState::describe() const {
   return out;
 }
 
+using TickingAgent = Agent::extend<caf::reacts_to<caf::tick_atom>>;
+
+// Keeps looking as long as a program is away.
+void look_at_leases(TickingAgent::stateful_pointer<AgentState> self) {
+  self->state.end_late_sessions();
+  const auto now = self->system().clock().now();
+  if (now < self->state.looks_at || !self->state.process->leases().any_away()) return;
+  self->state.looks_at = now + kLeaseTick;
+  self->delayed_send(self, kLeaseTick, caf::tick_atom_v);
+}
+
 caf::node_id sender_of(caf::scheduled_actor& self) {
   const caf::strong_actor_ptr& sender = self.current_sender();
   return sender ? sender->node() : caf::node_id{};
 }
 
-Agent::behavior_type run_agent(Agent::stateful_pointer<AgentState> self, Process* process) {
+TickingAgent::behavior_type run_agent(TickingAgent::stateful_pointer<AgentState> self,
+                                      Process* process) {
+  const auto check_owner = [self](uint64_t session) {
+    self->state.process->leases().check(session, sender_of(*self));
+  };
   self->state.process = process;
   self->state.requests.attach(self);
   self->set_exception_handler(to_error);
@@ -275,28 +299,28 @@ Agent::behavior_type run_agent(Agent::stateful_pointer<AgentState> self, Process
           return caf::unit;
         });
       },
-      [self](const InstallParts& m) {
+      [self, check_owner](const InstallParts& m) {
         return answer([&] {
-          self->state.check_owner(m.session, sender_of(*self));
+          check_owner(m.session);
           return self->state.install(m);
         });
       },
-      [self](const ConnectParts& m) {
+      [self, check_owner](const ConnectParts& m) {
         return answer([&] {
-          self->state.check_owner(m.session, sender_of(*self));
+          check_owner(m.session);
           self->state.connect(m);
           return caf::unit;
         });
       },
-      [self](const Become& m) {
+      [self, check_owner](const Become& m) {
         return answer([&] {
-          self->state.check_owner(m.session, sender_of(*self));
+          check_owner(m.session);
           return self->state.become(m);
         });
       },
-      [self](const Uninstall& m) {
+      [self, check_owner](const Uninstall& m) {
         return answer([&] {
-          self->state.check_owner(m.session, sender_of(*self));
+          check_owner(m.session);
           return to_message(self->state.uninstall(m));
         });
       },
@@ -308,7 +332,11 @@ Agent::behavior_type run_agent(Agent::stateful_pointer<AgentState> self, Process
         self->state.start(m, caf::actor_cast<MasterDoor>(self->current_sender()));
       },
       [self](const CancelStep& m) { self->state.cancel(m); },
-      [self](const LinkLost& m) { self->state.link_lost(m); },
+      [self](const LinkLost& m) {
+        self->state.link_lost(m);
+        look_at_leases(self);
+      },
+      [self](caf::tick_atom) { look_at_leases(self); },
       [self](const FindService& m) -> caf::result<caf::actor> {
         caf::actor found = self->state.process->services().actor(m.name);
         if (!found) found = self->state.process->local_devices().actor_of(m.name);

@@ -81,13 +81,13 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options)
 Process::Process(std::string task, ProcessOptions options)
     : Process(std::move(task), draw_incarnation(), std::move(options)) {
   host_ = std::make_unique<ActorHost>(lanes_.count(), *options_.services);
-  make_actors({});
+  make_actors({}, kLease);
 }
 
 Process::Process(std::string task, ProcessOptions options, caf::actor_system& system)
     : Process(std::move(task), draw_incarnation(), std::move(options)) {
   host_ = std::make_unique<ActorHost>(system);
-  make_actors({});
+  make_actors({}, kLease);
 }
 
 Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
@@ -121,11 +121,12 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   };
   mesh_ = std::make_unique<Mesh>(system(), host_->transport(), host_->clock(), host_->rng(), doors_,
                                  std::move(mesh));
-  make_actors(cluster.on_failure);
+  make_actors(cluster.on_failure, cluster.lease);
 }
 
-void Process::make_actors(
-    const std::function<void(Errc code, const std::string& text)>& on_failure) {
+void Process::make_actors(const std::function<void(Errc code, const std::string& text)>& on_failure,
+                          std::chrono::milliseconds lease) {
+  sessions_.reset(new Sessions{{lease, system().node()}, {}});
   lanes_.begin(system(), tracer_, /*helpers=*/!simulated());
   const auto device_ended = [this, watch = watch_, on_failure](Device& device,
                                                                const caf::error& reason) {
@@ -206,7 +207,13 @@ void Process::open_door(const caf::strong_actor_ptr& actor) { doors_.open(actor)
 
 void Process::close_door(uint64_t actor_id) { doors_.close(actor_id); }
 
+void Process::peer_up(const Member& member, const caf::actor& agent) {
+  leases().met(member.name(), member.incarnation, agent.node());
+  caf::anon_send(caf::actor_cast<caf::actor>(agent_), caf::tick_atom_v);
+}
+
 void Process::peer_down(const Member& member, const std::string& reason) {
+  leases().lost(member.name(), system().clock().now());
   services_->peer_down(member.name(), reason);
   caf::anon_send(agent_, LinkLost{member.name(), reason});
 }

@@ -18,6 +18,7 @@
 #include "actors/cluster/occupants.hpp"
 #include "actors/cluster/process_lanes.hpp"
 #include "actors/cluster/services.hpp"
+#include "actors/cluster/session_leases.hpp"
 #include "actors/cluster/agent.hpp"
 #include "actors/observe/trace.hpp"
 #include "devices/device.hpp"
@@ -39,6 +40,8 @@ struct ClusterOptions {
   // The bytes that members of the cluster prove to know (read_secret()); empty: none.
   std::string secret = {};
   std::shared_ptr<TlsFiles> tls = {};  // read_tls(); null: links are plain
+  // A session whose program is away for longer ends here; 0: never.
+  std::chrono::milliseconds lease{kLease};
 };
 
 class Process {
@@ -76,7 +79,8 @@ class Process {
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }
   ProcessServices& services() { return *services_; }
   const ServicesFactory& services_factory() const { return *options_.services; }
-  ResourceTable& resources() { return resources_; }
+  ResourceTable& resources() { return sessions_->resources; }
+  SessionLeases& leases() { return sessions_->leases; }
   Mesh* mesh() { return mesh_.get(); }
   const Agent& agent() const { return agent_; }
   // A handle to an actor of another member, or, for this task, the actor itself. Empty if the
@@ -94,8 +98,10 @@ class Process {
   // Makes an actor of this process reachable for data-plane messages of other members.
   void open_door(const caf::strong_actor_ptr& actor);
   void close_door(uint64_t actor_id);
-  // Ends requests to a lost member at once, and steps with an edge from or to it. Called by the
-  // listener given to start().
+  // Called by the listener given to start(). A member that is up keeps its sessions.
+  void peer_up(const Member& member, const caf::actor& agent);
+  // Ends requests to a lost member at once, and steps with an edge from or to it; its sessions end
+  // after their lease.
   void peer_down(const Member& member, const std::string& reason);
 
  private:
@@ -105,9 +111,15 @@ class Process {
     std::recursive_mutex mutex;  // held by a watcher, which may call functions of the program
     bool stopped = false;
   };
+  // Sessions that have something here, and their queues.
+  struct Sessions {
+    SessionLeases leases;
+    ResourceTable resources;
+  };
   Process(std::string task, uint64_t incarnation, ProcessOptions options);
   caf::strong_actor_ptr find(const std::string& task, uint64_t actor_id);
-  void make_actors(const std::function<void(Errc code, const std::string& text)>& on_failure);
+  void make_actors(const std::function<void(Errc code, const std::string& text)>& on_failure,
+                   std::chrono::milliseconds lease);
 
   const std::string task_;
   const uint64_t incarnation_;
@@ -122,7 +134,7 @@ class Process {
   std::unique_ptr<Mesh> mesh_;
   std::unique_ptr<ProcessServices> services_;
   Agent agent_;
-  ResourceTable resources_;
+  std::unique_ptr<Sessions> sessions_;
   Occupants occupants_;
   const std::shared_ptr<Watch> watch_;
 };

@@ -12,6 +12,7 @@ Members::Members(Process& process, const Asker& asker, First first)
     : process_(process), asker_(asker), first_(std::move(first)) {}
 
 void Members::up(const Member& member, const caf::actor& actor) {
+  process_.peer_up(member, actor);
   const auto agent = caf::actor_cast<Agent>(actor);
   uint64_t link = 0;
   {

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
@@ -75,6 +77,7 @@ struct JoinOptions {
   std::optional<std::string> tls;
   std::vector<std::string> seeds, hosts;
   int cpu_devices = 1;
+  double lease = 600;
   NodeFlags node;
 };
 
@@ -98,6 +101,8 @@ void add_join(Flags& flags, JoinOptions& to) {
             "folder of ca.pem, cert.pem and key.pem: links are encrypted, and names are proved by "
             "certificates (actor-node certs); without it: the one that TROUPE_TLS_DIR names");
   flags.add("cpu-devices", &to.cpu_devices, "virtual CPU devices");
+  flags.add("lease", &to.lease,
+            "seconds after which the sessions of a program that is away end here; 0: never");
   flags.add("address-file", &to.address_file, "write the address to this file once listening");
   flags.add("alive-fd", &to.alive_fd,
             "for supervisors: write a byte to this open file five times a second, as long as the "
@@ -148,7 +153,11 @@ NodeOptions node_of(const JoinOptions& given) {
   if (given.incarnation.value_or(1) < 1)
     throw Error(Errc::invalid_argument, "--incarnation wants a number above 0, got ",
                 *given.incarnation);
+  if (!(given.lease == 0 || (given.lease >= 1 && given.lease <= 31'536'000)))
+    throw Error(Errc::invalid_argument, "--lease wants 0 (never) or 1 to 31536000 s, got ",
+                given.lease);
   NodeOptions out;
+  out.lease = std::chrono::milliseconds(std::llround(given.lease * 1000));
   out.incarnation = static_cast<uint64_t>(given.incarnation.value_or(0));
   out.cluster = given.node.cluster;
   out.job = given.job.value_or("worker");

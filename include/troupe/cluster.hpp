@@ -39,6 +39,9 @@ struct NodeOptions {
   std::chrono::milliseconds alive_every{200};
   std::string secret_file = {};  // as ConnectOptions::secret_file
   std::string tls_dir = {};      // as ConnectOptions::tls_dir
+  // The parts and parameters of a session whose program is away for longer go; the program is then
+  // refused. 0: never.
+  std::chrono::milliseconds lease = std::chrono::minutes(10);
 };
 
 // Runs until `stop` is set or the node is asked to leave. Throws: Error(bad_configuration) for an

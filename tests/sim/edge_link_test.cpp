@@ -116,7 +116,9 @@ class Three {
     std::unique_ptr<Process> process;
     caf::scheduler::test_coordinator* jobs = nullptr;
     caf::io::network::test_multiplexer* brokers = nullptr;
-    void up(const troupe::Member&, const caf::actor&) override {}
+    void up(const troupe::Member& member, const caf::actor& agent) override {
+      process->peer_up(member, agent);
+    }
     void down(const troupe::Member& member, const std::string& reason) override {
       process->peer_down(member, reason);
     }

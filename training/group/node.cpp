@@ -37,7 +37,9 @@ class Ending {
 class NodeListener final : public MeshListener {
  public:
   NodeListener(Process& process, Ending& ending) : process_(process), ending_(ending) {}
-  void up(const Member&, const caf::actor&) override {}  // the mesh has logged both
+  void up(const Member& member, const caf::actor& agent) override {
+    process_.peer_up(member, agent);
+  }
   void down(const Member& member, const std::string& reason) override {
     process_.peer_down(member, reason);
   }
@@ -114,6 +116,8 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   cluster.announce = options.announce;
   cluster.seeds = options.seeds;
   cluster.insecure = options.insecure;
+  want_least("NodeOptions::lease", options.lease.count(), 0, "0 (never) or more");
+  cluster.lease = options.lease;
   cluster.secret = read_secret(options.secret_file);
   cluster.tls = read_tls(options.tls_dir, options.cluster, options.job, options.task);
   const std::string name = detail::concat("/job:", options.job, "/task:", options.task);

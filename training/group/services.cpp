@@ -88,8 +88,10 @@ class Services final : public ProcessServices {
         [this](TickingService::pointer self) -> TickingService::behavior_type {
           self->set_exception_handler(to_error);
           self->delayed_send(self, kResendTick, caf::tick_atom_v);
-          return {[this](const RouteParameters& m) {
+          return {[this, self](const RouteParameters& m) {
                     return answer([&] {
+                      if (const auto& from = self->current_sender())
+                        process_.leases().hold(m.session, from->node(), self->clock().now());
                       set_routes(*client(m.session), m);
                       return caf::unit;
                     });

@@ -105,6 +105,7 @@ CreateShard ShardMaker::order_of(int32_t shard, const std::vector<int32_t>& repl
   m.shard = shard;
   m.epoch = table_.epoch;
   m.began = table_.began;
+  m.session = master_.session();
   m.rule = static_cast<uint8_t>(table_.rule);
   m.replicas = replicas;
   for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));

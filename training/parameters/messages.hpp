@@ -94,6 +94,7 @@ struct CreateShard {
   std::vector<int32_t> replicas;
   std::vector<SliceSpec> slices;
   uint64_t began = 0;  // the newest epoch that the sender has begun or followed to; 0: none
+  uint64_t session = 0;  // of the sender
 };
 struct DescribeShard {
   std::string container;
@@ -224,7 +225,8 @@ auto inspect(I& f, SliceSpec& x) {
 }
 template <class I>
 auto inspect(I& f, CreateShard& x) {
-  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, x.slices, x.began);
+  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, x.slices, x.began,
+           x.session);
 }
 template <class I>
 auto inspect(I& f, DescribeShard& x) {

@@ -80,6 +80,12 @@ ShardService::behavior_type run_shard_service(
   return {
       [self](const CreateShard& m) -> caf::result<ShardDescription> {
         ShardServiceState& state = self->state;
+        if (m.session != 0) try {
+            state.process->leases().hold(m.session, self->current_sender()->node(),
+                                         self->clock().now());
+          } catch (const Error& e) {
+            return error_of(e);
+          }
         auto [it, fresh] = state.shards.try_emplace({m.container, m.shard});
         if (fresh) {
           try {

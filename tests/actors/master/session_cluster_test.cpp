@@ -2,7 +2,9 @@
 // and several sessions that train one set of parameters together. The members run in this process
 // and talk over loopback.
 
+#include <chrono>
 #include <future>
+#include <thread>
 
 #include "actors/master/session_state.hpp"
 #include "tests/support/fit.hpp"
@@ -110,6 +112,31 @@ TEST_CASE("connect() waits for as many nodes as addresses are given, and says wh
                        doctest::Contains("for the 3 nodes at"), Error);
 }
 
+namespace {
+
+template <class F>
+bool soon(const F& is) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!is() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  return is();
+}
+
+// True if that member has executors, or the shard of its number in this container.
+bool holds_any(const LocalCluster& cluster, size_t n, const std::string& container) {
+  Process& ps = cluster.process(n);
+  caf::scoped_actor self(ps.system());
+  int64_t executors = -1;
+  bool found = true;
+  self->request(ps.agent(), std::chrono::seconds(60), Describe{})
+      .receive([&](const Description& d) { executors = d.executors; }, [](const caf::error&) {});
+  self->request(ps.services().actor("shards"), std::chrono::seconds(60),
+                DescribeShard{container, static_cast<int32_t>(n)})
+      .receive([](const ShardDescription&) {}, [&](const caf::error&) { found = false; });
+  return executors != 0 || found;
+}
+
+}  // namespace
+
 TEST_CASE("when close() returns, the members have dropped the session's graph and its parameters") {
   LocalCluster cluster(kPs);
   Towers all({0});
@@ -117,19 +144,37 @@ TEST_CASE("when close() returns, the members have dropped the session's graph an
   train(session, all.towers, {.steps = 2});
   const std::string container = own_container(session.state().master->session());
   session.close();
-  for (size_t i = 0; i < kPs.size(); ++i) {
+  for (size_t i = 0; i < kPs.size(); ++i) CHECK_FALSE(holds_any(cluster, i, container));
+}
+
+TEST_CASE("a program that ends without close() leaves nothing after its lease") {
+  LocalCluster cluster(kPs, 1, builtin_ops(), std::chrono::milliseconds(200));
+  Towers all({0});
+  Session session = cluster.connect(all.graph);
+  train(session, all.towers, {.steps = 2});
+  const std::string container = own_container(session.state().master->session());
+  for (size_t i = 0; i < kPs.size(); ++i) CHECK(holds_any(cluster, i, container));
+  session.state().process->stop();  // as a kill: nobody is told that the session ends
+  for (size_t i = 0; i < kPs.size(); ++i)
+    CHECK(soon([&] { return !holds_any(cluster, i, container); }));
+}
+
+TEST_CASE("a program whose session has ended here is told so") {
+  LocalCluster cluster(kPs, 1, builtin_ops(), std::chrono::milliseconds(200));
+  Towers all({0});
+  Session session = cluster.connect(all.graph);
+  train(session, all.towers, {.steps = 2});
+  Master& master = *session.state().master;
+  for (size_t i = 0; i < kPs.size(); ++i) {  // as if it had been away
     Process& ps = cluster.process(i);
-    caf::scoped_actor self(ps.system());
-    int64_t executors = -1;
-    bool found = true;
-    self->request(ps.agent(), std::chrono::seconds(60), Describe{})
-        .receive([&](const Description& d) { executors = d.executors; }, [](const caf::error&) {});
-    self->request(ps.services().actor("shards"), std::chrono::seconds(60),
-                  DescribeShard{container, static_cast<int32_t>(i)})
-        .receive([](const ShardDescription&) {}, [&](const caf::error&) { found = false; });
-    CHECK(executors == 0);
-    CHECK_FALSE(found);
+    ps.leases().lost(master.process().task(), SessionLeases::TimePoint{});
+    ps.peer_down({.job = "client", .task = 1'000'000'000}, "to look at the leases");
   }
+  for (size_t i = 0; i < kPs.size(); ++i)
+    CHECK(soon([&] { return !holds_any(cluster, i, own_container(master.session())); }));
+  check_invalid(
+      [&] { train(session, all.towers, {.steps = 4, .patience = std::chrono::seconds(9)}); },
+      "has ended here", "away for 200 ms", "--resume");
 }
 
 namespace {

@@ -16,10 +16,11 @@ namespace troupe {
 class LocalCluster {
  public:
   // `tasks`: "/job:worker/task:0" and so on. `threads`: of each. `ops`: all that its
-  // graphs may use; left out: the builtin ones.
+  // graphs may use; left out: the builtin ones. `lease`: ClusterOptions::lease.
   explicit LocalCluster(const std::vector<std::string>& tasks, int threads = 1,
-                        std::shared_ptr<const Registry> ops = builtin_ops())
-      : tasks_(tasks), threads_(threads), ops_(std::move(ops)) {
+                        std::shared_ptr<const Registry> ops = builtin_ops(),
+                        std::chrono::milliseconds lease = kLease)
+      : tasks_(tasks), threads_(threads), ops_(std::move(ops)), lease_(lease) {
     for (size_t n = 0; n < tasks.size(); ++n) {
       nodes_.push_back(std::make_unique<Node>());
       addresses_.push_back(start(n, "127.0.0.1:0"));
@@ -47,7 +48,9 @@ class LocalCluster {
  private:
   struct Node final : MeshListener {
     std::unique_ptr<Process> process;
-    void up(const Member&, const caf::actor&) override {}
+    void up(const Member& member, const caf::actor& agent) override {
+      process->peer_up(member, agent);
+    }
     void down(const Member& member, const std::string& reason) override {
       process->peer_down(member, reason);
     }
@@ -55,7 +58,7 @@ class LocalCluster {
   };
 
   std::string start(size_t n, const std::string& listen) {
-    ClusterOptions cluster{.listen = listen};
+    ClusterOptions cluster{.listen = listen, .lease = lease_};
     for (const std::string& address : addresses_)
       if (address != listen) cluster.seeds.push_back(address);
     ProcessOptions options{.threads = threads_, .cuda = false, .ops = ops_};
@@ -68,6 +71,7 @@ class LocalCluster {
   const std::vector<std::string> tasks_;
   const int threads_;
   const std::shared_ptr<const Registry> ops_;
+  const std::chrono::milliseconds lease_;
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -126,10 +127,13 @@ class SimCluster {
     caf::io::network::test_multiplexer* brokers = nullptr;
     std::vector<const Shard*> shards;  // that live (Seen)
     FailTable points;                  // armed
+    std::multiset<std::string> made;   // their containers, and those of programs that died (Made)
     bool killed = false;
     bool dying = false;  // at a fail point: what it does until its job returns, nobody sees
 
-    void up(const Member&, const caf::actor&) override {}
+    void up(const Member& member, const caf::actor& agent) override {
+      process->peer_up(member, agent);
+    }
     void down(const Member& member, const std::string& reason) override {
       process->peer_down(member, reason);
     }
@@ -153,6 +157,14 @@ class SimCluster {
     Seen(const Seen&) = delete;
     Life& of;
     const Shard* const what;
+  };
+  // Keeps the name of a shard's container, as Seen.
+  struct Made {
+    Made(Life& life, std::string container) : of(life), at(of.made.insert(std::move(container))) {}
+    ~Made() { of.made.erase(at); }
+    Made(const Made&) = delete;
+    Life& of;
+    const std::multiset<std::string>::iterator at;
   };
   struct Timers : caf::detail::simple_actor_clock {  // its table of timers is protected
     static auto& of(caf::detail::simple_actor_clock& clock) { return clock.*(&Timers::schedule_); }
@@ -182,9 +194,10 @@ class SimCluster {
     if (o_.secret) cluster.secret = "the secret of all processes";
     ProcessSeams seams = seams_of(*life.host);
     const auto on_shard = [this, &life](const std::string& container, Shard& shard) {
-      if (!is_present(container)) return;
+      const auto made = std::make_shared<Made>(life, container);
+      if (!is_present(container)) return shard.set_applied_log([made](const Shard::Applied&) {});
       const auto seen = std::make_shared<Seen>(life, shard);
-      shard.set_applied_log([this, &life, &shard, container, seen](const Shard::Applied& a) {
+      shard.set_applied_log([this, &life, &shard, container, seen, made](const Shard::Applied& a) {
         if (life.dying) return;
         if (life.killed) ledger_.report({"kill", "a killed process has made an update"});
         if (!is_present(container)) return;
@@ -596,8 +609,10 @@ class SimCluster {
     for (const auto& peer : peers_) {
       if (!peer->life) continue;
       shards += peer->life->shards.size();
+      for (const std::string& container : peer->life->made)
+        if (!is_present(container))
+          throw Violation{"I19", peer->task + " keeps the shards of a dead program, " + container};
       for (const Shard* shard : peer->life->shards) ledger_.check_end(*shard);
-      if (any_died(kPs + kWorkers, Fault::kAny)) continue;  // requests for a dead program stay
       const std::string open = peer->life->process->services().waiting_for();
       if (!open.empty()) throw Violation{"I21", peer->task + ": " + open};
     }
