@@ -36,6 +36,7 @@ const sim::Scenario cluster_all = scenario("cluster-all");
 const sim::Scenario cluster_pauses = scenario("cluster-pauses");
 const sim::Scenario cluster_container = scenario("cluster-container");
 const sim::Scenario cluster_program_kill = scenario("cluster-program-kill");
+const sim::Scenario cluster_handed_on = scenario("cluster-handed-on");
 const sim::Scenario cluster_disk = scenario("cluster-disk");
 const sim::Scenario cluster_power = scenario("cluster-power");
 const sim::Scenario cluster_corruption = scenario("cluster-corruption");
@@ -141,6 +142,10 @@ TEST_CASE("cluster-container: two programs that share parameters end with the bi
 TEST_CASE(
     "cluster-program-kill: a program that dies is resumed, and the shards of it disturb nobody") {
   cluster_program_kill.run();
+}
+
+TEST_CASE("cluster-handed-on: a container whose owner dies has another one, and loses no step") {
+  cluster_handed_on.run();
 }
 
 TEST_CASE("cluster-disk: checkpoints that cannot be written change no bit of the training") {

@@ -118,7 +118,12 @@ void ParameterGroup::check_optimizers() const { pushed_in(master_.graph()); }
 // Members
 
 void ParameterGroup::up(const Member& member, const caf::actor&) {
-  post([this, task = member.name()] { routes_.came(task); });
+  post([this, task = member.name()] {
+    routes_.came(task);
+    // Shards that have missed the owner of a container learn that it is back.
+    if (shared() && owner() && table_.lives_on(task))
+      maker_.make_again(parameters_.replicas(), [](Errc, const std::string&) {});
+  });
 }
 
 void ParameterGroup::down(const Member& member, const std::string& reason) {
@@ -156,14 +161,16 @@ void ParameterGroup::establish(Start start, Done done) {
       table_.began = table_.epoch;
       rate_scale().begin_epoch(table_.rate_scale);
       fail_point(FailPoint::group_before_routes);
-      if (owner() && start.mode == BeginEpoch::restore)
+      if (owner() && !start.manifest.empty())
         checkpoints_.went_back_to(start.directory, start.manifest);
       routes_.send_all(done);
     };
     // Another session decides: this one follows it to its epoch. No training is in the first one.
     if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
-    table_.rule = start.rule.value_or(table_.rule);
-    table_.rate_scale = start.rate_scale;
+    if (start.mode != BeginEpoch::keep) {
+      table_.rule = start.rule.value_or(table_.rule);
+      table_.rate_scale = start.rate_scale;
+    }
     if (!mutant(Mutant::epoch_not_drawn)) ++table_.epoch;
     fail_point(FailPoint::group_epoch_drawn);
     maker_.make_again(parameters_.replicas(),
@@ -173,6 +180,18 @@ void ParameterGroup::establish(Start start, Done done) {
                         else
                           begin_epoch(start, tell_all);
                       });
+  });
+}
+
+void ParameterGroup::take_over(Done done) {
+  post([this, done = calls_.add(std::move(done))] {
+    if (owner() || table_.numbers().empty()) return done(Errc::ok, {});
+    maker_.take_over(parameters_.replicas(), [this, done](Errc code, const std::string& text) {
+      if (code == Errc::ok && took_over())
+        master_.process().log()->info("took over a container: container={} epoch={}",
+                                      table_.container, table_.epoch);
+      done(code, text);
+    });
   });
 }
 

@@ -106,7 +106,12 @@ class ParameterGroup final : public MeshListener,
   std::vector<int32_t> replicas_in_graph() const { return parameters_.replicas(); }
   bool shared() const { return !options_.container.empty(); }
   bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
-  // The steps at which replicas continue after establish() in a session that is not the owner.
+  // Becomes the owner of a container whose owner has gone, as ShardMaker::take_over().
+  void take_over(Done done);
+  bool took_over() const { return maker_.took_over(); }
+  void went_on() { maker_.went_on(); }
+  // The steps at which replicas continue after establish() in a session that is not the owner, or
+  // that took over.
   std::map<int32_t, int64_t> next_steps() const { return maker_.next_steps(); }
   Master& master() { return master_; }
 

@@ -86,6 +86,7 @@ void ShardMaker::look_again(const std::vector<int32_t>& replicas, uint64_t epoch
                                                           const ShardDescription& d) {
       if (code != Errc::ok) return ended(code, text);
       const ShardTable::Entry& entry = table_.shards.at(shard);
+      if (shared_ && owner() && !d.created) return ended(Errc::invalid_argument, owned_by_other(d));
       const bool same = d.door == entry.door && d.serving && d.epoch == epoch &&
                         std::all_of(d.next_steps.begin(), d.next_steps.end(),
                                     [step](const auto& next) { return next.second >= step; });
@@ -104,12 +105,60 @@ CreateShard ShardMaker::order_of(int32_t shard, const std::vector<int32_t>& repl
   m.container = table_.container;
   m.shard = shard;
   m.epoch = table_.epoch;
-  m.began = table_.began;
+  m.claim = decided_ && owner() ? 1 + table_.began : 0;
   m.session = master_.session();
   m.rule = static_cast<uint8_t>(table_.rule);
   m.replicas = replicas;
   for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));
   return m;
+}
+
+std::string ShardMaker::owned_by_other(const ShardDescription& d) const {
+  return detail::concat("another session owns the parameters of container ", table_.container,
+                        ", in epoch ", d.epoch,
+                        "; start this program again, to join it, or name another container if "
+                        "that session has ended");
+}
+
+void ShardMaker::take_over(const std::vector<int32_t>& replicas, Done done) {
+  CreateShard order = order_of(0, replicas);
+  order.takes_over = true;
+  shards_.ask<ShardDescription>(
+      0, std::move(order),
+      [this, replicas, done](Errc code, const std::string& text, const ShardDescription& d) {
+        if (code != Errc::ok) return done(code, text);
+        if (d.created) return take_over_rest(replicas, done);
+        if (!d.owner_away) return done(Errc::ok, {});
+        done(Errc::stale, detail::concat("the owner of container ", table_.container,
+                                         " is away; if it does not come back in some seconds, "
+                                         "this program takes its place"));
+      });
+}
+
+void ShardMaker::take_over_rest(const std::vector<int32_t>& replicas, Done done) {
+  const std::vector<int32_t> all = table_.numbers();
+  auto found = std::make_shared<std::map<int32_t, ShardDescription>>();
+  const auto order = [&](int32_t shard) {
+    CreateShard m = order_of(shard, replicas);
+    m.takes_over = true;
+    return m;
+  };
+  const auto asked = [this, found, done](Errc code, const std::string& text) {
+    if (code != Errc::ok) return done(code, text);
+    if (!follow(*found, /*epoch=*/1))
+      return done(Errc::invalid_argument,
+                  detail::concat("the owner of container ", table_.container,
+                                 " is gone, and so are values of the container; name another "
+                                 "container, and resume from a checkpoint"));
+    // Shard 0 has decided, also for shards to which the owner before still has a link.
+    table_.began = table_.epoch + 1;
+    took_over_ = true;
+    attached_ = false;
+    done(Errc::ok, {});
+  };
+  shards_.ask_all<ShardDescription>(
+      all, order, [found](int32_t shard, const ShardDescription& d) { (*found)[shard] = d; },
+      asked);
 }
 
 void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Done done) {
@@ -128,12 +177,7 @@ void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Don
         if (first && !d.created && shared_) attached_ = true;
         // A ps has died, and this session has met the shards of another one before it knew of it.
         const bool theirs = shard == 0 ? !d.created : !entry.usable && d.epoch > table_.epoch;
-        if (shared_ && owner() && theirs)
-          return done(Errc::invalid_argument,
-                      detail::concat("another session owns the parameters of container ",
-                                     table_.container, ", in epoch ", d.epoch,
-                                     "; start this program again, to join it, or name another "
-                                     "container if that session has ended"));
+        if (shared_ && owner() && theirs) return done(Errc::invalid_argument, owned_by_other(d));
         entry.door = d.door;
         if (!owner()) table_.epoch = d.epoch;
         if (!entry.usable && d.epoch < table_.epoch)

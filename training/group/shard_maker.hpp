@@ -45,6 +45,13 @@ class ShardMaker {
   void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
   // True if one of them is in a later epoch than the table; false if none answers.
   void ask_epoch(const std::vector<int32_t>& shards, std::function<void(bool is_new)> done);
+  // Asks for the shards of another session that has gone, as they are. Done gets ok: owner() says
+  // whether they are this session's; stale: their owner is away, and may come back for some seconds
+  // more; invalid_argument: some values went with it.
+  void take_over(const std::vector<int32_t>& replicas, Done done);
+  // They were another session's, which has gone: the next epoch keeps their values. Any thread.
+  bool took_over() const { return took_over_; }
+  void went_on() { took_over_ = false; }  // the next epoch is the session's own
   // The steps at which replicas continued when the last wait_serving() ended. Any thread.
   std::map<int32_t, int64_t> next_steps() const {
     std::lock_guard lock(mutex_);
@@ -55,12 +62,14 @@ class ShardMaker {
   bool owner() const { return !attached_; }
 
  private:
+  std::string owned_by_other(const ShardDescription& d) const;
   CreateShard order_of(int32_t shard, const std::vector<int32_t>& replicas) const;
   void create(int32_t shard, const std::vector<int32_t>& replicas, Done done);
   void catch_up(int32_t shard, const std::vector<int32_t>& replicas, Done done);
   // Sends the values from byte `at` of the shard's `index`-th slice on.
   void send_initial(const std::vector<int32_t>& shards, const FirstValues& values, Done done);
   void send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values, Done done);
+  void take_over_rest(const std::vector<int32_t>& replicas, Done done);
   bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);
   void poll_serving(const std::vector<int32_t>& shards, uint64_t epoch, int tries, Done done);
 
@@ -71,7 +80,8 @@ class ShardMaker {
   std::vector<std::pair<int64_t, std::vector<std::string>>> sources_;
   bool decided_ = false;               // true once attached_ is known
   std::atomic<bool> attached_{false};  // to the shards of another session
-  mutable std::mutex mutex_;           // guards the rest
+  std::atomic<bool> took_over_{false};
+  mutable std::mutex mutex_;  // guards the rest
   std::map<int32_t, int64_t> next_steps_;
 };
 

@@ -50,8 +50,12 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
     start.next_step = manifest->step;
     start.rate_scale = manifest->rate_scale;
   }
+  if (goes_on()) start.mode = BeginEpoch::keep;
   group_.establish(std::move(start), std::move(done));
 }
+
+// A loss after the first epoch is one of this session's own.
+bool TrainDriver::goes_on() const { return !begun() && group_.took_over(); }
 
 int64_t TrainDriver::step_of(const std::optional<Manifest>& manifest) const {
   const auto steps = next_steps(manifest);
@@ -60,12 +64,13 @@ int64_t TrainDriver::step_of(const std::optional<Manifest>& manifest) const {
       ->second;
 }
 
-// A follower's replicas continue where the shards have them. Under the asynchronous rule others are
-// elsewhere, and a push far behind the newest one of its replica is refused.
+// The replicas of a follower, or of a new owner, continue where the shards have them. Under the
+// asynchronous rule others are elsewhere, and a push far behind the newest one of its replica is
+// refused.
 std::map<int64_t, int64_t> TrainDriver::next_steps(const std::optional<Manifest>& manifest) const {
   std::map<int64_t, int64_t> out;
   for (int32_t replica : checkpoints_.replicas) out[replica] = manifest ? manifest->step : 0;
-  if (group_.owner()) return out;
+  if (group_.owner() && !goes_on()) return out;
   for (const auto& [replica, step] : group_.next_steps())
     if (const auto mine = out.find(replica); mine != out.end()) mine->second = step;
   return out;
@@ -79,6 +84,7 @@ void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& man
   plan.follows = !group_.owner();
   plan.async = checkpoints_.rule == Aggregation::async;
   loop_ = std::make_unique<TrainLoop>(plan, next_steps(manifest));
+  group_.went_on();
   carry_out(loop_->begin(program_.now()));
 }
 

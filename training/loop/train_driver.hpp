@@ -69,6 +69,7 @@ class TrainDriver {
   const std::shared_ptr<Cancellation>& cancellation() const { return cancel_; }
 
  private:
+  bool goes_on() const;  // from the values that the owner before has left
   void take_checkpoint(int64_t step);
   void restore();
   void begin_epoch();

@@ -226,11 +226,15 @@ CheckpointFolder::Found Trainer::find_newest() {
 
 // The checkpoint to begin with, or none to begin with first values.
 std::optional<Manifest> Trainer::begin_with(CheckpointRequest& checkpoints) {
-  if (!folder_) return std::nullopt;
-  if (group_->shared())  // the owner is known only once the parameters exist
+  if (group_->shared()) {  // the owner is known only once the parameters exist
     patiently([&] {
       group_->wait([&](ParameterGroup::Done done) { group_->ensure({}, std::move(done)); });
     });
+    patiently([&] {
+      group_->wait([&](ParameterGroup::Done done) { group_->take_over(std::move(done)); });
+    });
+  }
+  if (!folder_) return std::nullopt;
   if (!group_->owner()) return std::nullopt;  // its owner takes and restores checkpoints
   checkpoints.lock = folder_->claim();
   if (!options_.resume) {
@@ -313,7 +317,11 @@ TrainResult Trainer::run() {
     group_->wait([&](ParameterGroup::Done done) { driver_->establish(manifest, std::move(done)); });
   });
   const int64_t first = driver_->step_of(manifest);
-  if (manifest)
+  if (group_->took_over())
+    tell(TrainEvent::resumed, detail::concat("resumed at step ", first,
+                                             " from the values in the container, whose owner has "
+                                             "gone"));
+  else if (manifest)
     tell(TrainEvent::resumed,
          detail::concat("resumed at step ", first, " from ",
                         manifest_name(manifest->generation, manifest->step),

@@ -83,9 +83,9 @@ SliceSpec to_spec(const Slice& slice);
 Slice from_spec(const SliceSpec& spec);
 
 // owner -> shard service: hold these slices. An existing shard of that container and number is kept
-// unchanged, so several sessions can share parameters. It is the first sender's, until one comes
-// that has begun a later epoch: a session that was first at a shard which is made anew. Answered by
-// ShardDescription.
+// unchanged, so several sessions can share parameters. It is the first sender's, until one with a
+// larger claim comes, as a session that was first at a shard which is made anew has none; or until
+// its owner is away and one comes that takes over. Answered by ShardDescription.
 struct CreateShard {
   std::string container;
   int32_t shard = 0;
@@ -93,8 +93,10 @@ struct CreateShard {
   uint8_t rule = 0;  // Aggregation
   std::vector<int32_t> replicas;
   std::vector<SliceSpec> slices;
-  uint64_t began = 0;  // the newest epoch that the sender has begun or followed to; 0: none
-  uint64_t session = 0;  // of the sender
+  uint64_t claim = 0;  // 1 + the newest epoch that the sender has begun as the owner; 0: it has
+                       // none, or does not know yet whether it is the owner
+  bool takes_over = false;  // the sender wants to be the owner if there is none
+  uint64_t session = 0;     // of the sender
 };
 struct DescribeShard {
   std::string container;
@@ -103,9 +105,10 @@ struct DescribeShard {
 struct ShardDescription {
   uint64_t door = 0;  // the shard actor, for the data plane
   uint64_t epoch = 0;
-  uint8_t rule = 0;      // Aggregation
-  bool serving = false;  // its values are set
-  bool created = false;  // in answer to a CreateShard: the shard is its sender's
+  uint8_t rule = 0;         // Aggregation
+  bool serving = false;     // its values are set
+  bool created = false;     // in answer to a CreateShard: the shard is its sender's
+  bool owner_away = false;  // there is no link to the session whose shard it is
   double rate_scale = 1;
   std::map<int32_t, int64_t> next_steps;  // by replica; empty: nothing here is trained
   std::vector<SliceSpec> slices;
@@ -129,6 +132,7 @@ struct BeginEpoch {
   enum Mode : uint8_t {
     restore,  // the values come from a checkpoint
     reset,    // the shard is empty again, and waits for SetInitial
+    keep,     // values, rule and steps stay; the shard has another owner
   };
   std::string container;
   int32_t shard = 0;
@@ -225,7 +229,7 @@ auto inspect(I& f, SliceSpec& x) {
 }
 template <class I>
 auto inspect(I& f, CreateShard& x) {
-  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, x.slices, x.began,
+  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, x.slices, x.claim, x.takes_over,
            x.session);
 }
 template <class I>
@@ -234,9 +238,9 @@ auto inspect(I& f, DescribeShard& x) {
 }
 template <class I>
 auto inspect(I& f, ShardDescription& x) {
-  return f(x.door, x.epoch, x.rule, x.serving, x.created, x.rate_scale, x.next_steps, x.slices,
-           x.versions, x.pulled_bytes, x.pushed_bytes, x.applied, x.merged, x.duplicate, x.refused,
-           x.received);
+  return f(x.door, x.epoch, x.rule, x.serving, x.created, x.owner_away, x.rate_scale, x.next_steps,
+           x.slices, x.versions, x.pulled_bytes, x.pushed_bytes, x.applied, x.merged, x.duplicate,
+           x.refused, x.received);
 }
 template <class I>
 auto inspect(I& f, SetInitial& x) {

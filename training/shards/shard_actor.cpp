@@ -98,21 +98,11 @@ FilingShard::behavior_type run_shard(FilingShard::stateful_pointer<ShardActorSta
   s.shard = std::make_unique<Shard>(std::move(spec));
   if (on_shard) on_shard(*s.shard);
   self->set_exception_handler(to_error);
-  self->set_down_handler([self](const caf::down_msg& m) {
-    if (const uint64_t gone = self->state.senders.gone(m.source)) self->state.shard->forget(gone);
-  });
+  self->set_down_handler([self](const caf::down_msg& m) { self->state.down(m); });
   return {
       [self](Push& m) { self->state.take(std::move(m)); },
       [self](const Pull& m) { self->state.take(m); },
-      [self](const CreateShard& m) {
-        ShardActorState& state = self->state;
-        const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
-        auto& [session, began] = state.creator;
-        if (!session || m.began > began) session = asker, began = m.began;
-        ShardDescription out = state.describe();
-        out.created = asker == session;  // again if it asks again: an answer may get lost
-        return out;
-      },
+      [self](const CreateShard& m) { return self->state.own(m); },
       [self](const DescribeShard&) { return self->state.describe(); },
       [self](const AskWaits&) {
         const std::string text = self->state.shard->waiting_for();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "actors/async/guard.hpp"
 #include "graph/base/fail_point.hpp"
@@ -13,6 +14,10 @@
 
 namespace troupe {
 namespace {
+
+// An owner that has been away for this long may be replaced: longer than a link is lost, shorter
+// than a program that was started again wants to wait.
+constexpr std::chrono::seconds kOwnerAway{10};
 
 caf::error outcome_error(const Outcome& outcome) {
   return outcome ? caf::error{} : to_caf(outcome.code, outcome.text);
@@ -36,6 +41,37 @@ uint64_t ShardActorState::sender() {
   if (n.fresh) self->monitor(caf::actor_cast<caf::actor>(who));
   if (n.forgotten != 0) shard->forget(n.forgotten);
   return n.number;
+}
+
+// A claim outlives its session, so that one which comes back after it was replaced is too late.
+ShardDescription ShardActorState::own(const CreateShard& m) {
+  const auto& who = self->current_sender();
+  const auto asker = caf::actor_cast<caf::actor_addr>(who);
+  const bool is_free =
+      !owner.session ||
+      (owner.away && (owner.ended || self->clock().now() - *owner.away >= kOwnerAway));
+  if (!owner.session || m.claim > owner.claim || (m.takes_over && is_free)) {
+    if (owner.session != asker) owner.watched = false;
+    owner.session = asker;
+    owner.claim = std::max(owner.claim, m.claim);
+  }
+  ShardDescription out = describe();
+  out.created = asker == owner.session;  // again if it asks again: an answer may get lost
+  if (out.created) {
+    owner.away.reset();
+    owner.ended = false;
+    if (who && !std::exchange(owner.watched, true)) self->monitor(caf::actor_cast<caf::actor>(who));
+  }
+  out.owner_away = owner.away.has_value();
+  return out;
+}
+
+void ShardActorState::down(const caf::down_msg& m) {
+  if (const uint64_t gone = senders.gone(m.source)) shard->forget(gone);
+  if (m.source != owner.session) return;
+  owner.away = self->clock().now();
+  owner.ended = !m.reason || m.reason == caf::exit_reason::user_shutdown;
+  owner.watched = false;
 }
 
 void ShardActorState::handle(ShardRequest& request, uint64_t from, ShardActions& out) {
@@ -140,16 +176,30 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   if (m.epoch < shard->epoch())
     return to_caf(Errc::stale,
                   detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
+  if (const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
+      owner.session && asker != owner.session)
+    return to_caf(Errc::stale, "the shard is of another session, which begins its epochs");
+  const bool restores = m.mode != BeginEpoch::reset && m.mode != BeginEpoch::keep;
   if (const auto name = parse_checkpoint_name(m.manifest);
-      m.mode != BeginEpoch::reset && (!name || !name->manifest || name->temp))
+      restores && (!name || !name->manifest || name->temp))
     return to_caf(Errc::invalid_argument,
                   detail::concat("\"", m.manifest, "\" names no manifest of a checkpoint"));
   ShardActions out;
-  const auto begins = [this] {  // first values and captures of the epoch before are over
+  const auto begins = [this, &m] {  // first values and captures of the epoch before are over
+    owner.claim = std::max(owner.claim, m.epoch + 1);
     initial.clear();
     captured = nullptr;
     fail_point(FailPoint::shard_epoch_begun);
   };
+  if (m.mode == BeginEpoch::keep) {
+    if (shard->state() != Shard::State::serving)
+      return to_caf(Errc::invalid_argument, "the shard has no values that it could keep");
+    const Outcome outcome = shard->set_epoch(m.epoch, out);
+    send(out);
+    if (!outcome) return outcome_error(outcome);
+    begins();
+    return caf::unit;
+  }
   if (m.mode == BeginEpoch::reset) {
     const Outcome outcome = shard->clear(m.epoch, replicas_at(m.replicas, m.next_step), out);
     send(out);

@@ -4,10 +4,12 @@
 // Owner: the shard's actor. Thread: the one that holds the ShardLock.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,10 +52,13 @@ struct ShardActorState {
   std::shared_ptr<DiskThread> disk;
   std::unique_ptr<Shard> shard;
   Senders senders;
-  struct Creator {
+  struct Owner {
     caf::actor_addr session;  // the sender of the CreateShard whose shard this is
-    uint64_t began = 0;       // CreateShard::began of it
-  } creator;
+    uint64_t claim = 0;       // CreateShard::claim of it
+    std::optional<std::chrono::steady_clock::time_point> away;  // since then
+    bool ended = false;                                         // it is away for good
+    bool watched = false;                                       // the actor hears of its end
+  } owner;
   OwedAnswers owed;
   std::string unread;    // the last logged text of a checkpoint that could not be read
   uint64_t capture = 0;  // the number of `captured`
@@ -74,6 +79,8 @@ struct ShardActorState {
     return owed.owe(self->make_response_promise());
   }
   uint64_t sender();
+  ShardDescription own(const CreateShard& m);  // settles whose the shard is
+  void down(const caf::down_msg& m);           // a sender, or the owner
   // The one way of pushes and pulls to the shard. `from`: the sender's number; takes the gradient.
   void handle(ShardRequest& request, uint64_t from, ShardActions& out);
   // Removes from `actions` the answers to other senders than `here`, as messages.

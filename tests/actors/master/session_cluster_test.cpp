@@ -327,4 +327,21 @@ TEST_CASE("a step that is stale in the same epoch is done again, and nothing is 
   CHECK(followed.weights_sha256 == leading.get().weights_sha256);
 }
 
+TEST_CASE("the next program owns a container whose owner has ended, and goes on with its values") {
+  LocalCluster cluster(kPs);
+  Folder folder("session-handed-on");
+  const auto trained = [&](const std::string& container, const TrainOptions& options) {
+    Towers all({0});
+    Session session = cluster.connect(all.graph, {}, {.container = container, .replicas = 1});
+    return train(session, all.towers, options);
+  };
+  const std::string whole = trained("whole", {.steps = 20}).weights_sha256;
+  CHECK(trained("handed", {.steps = 10}).resumed_at == 0);
+  const TrainResult rest =
+      trained("handed", {.steps = 20, .checkpoint_dir = folder.path(), .checkpoint_every = 5});
+  CHECK(rest.resumed_at == 10);
+  CHECK(rest.weights_sha256 == whole);
+  CHECK(rest.checkpoint.find("step20") != std::string::npos);
+}
+
 }  // namespace troupe

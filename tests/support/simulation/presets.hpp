@@ -147,6 +147,21 @@ inline std::vector<Preset> presets() {
          plan.kill_workers(plan.draw.between(0, 1));
        }},
 
+      // One of two programs that share parameters dies, and is started again. If it was the owner,
+      // it is the owner again, or the other one.
+      {"cluster-handed-on", 30,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.clients = 2;
+         o.checkpoint_every = draw.between(0, 2);
+         o.rule = draw.chance(0.3) ? Aggregation::async : Aggregation::sync;
+         o.pace_ms = draw.chance(0.7) ? 300 : 0;
+         o.late_program = draw.chance(0.3);
+       },
+       [](FaultPlan& plan) {
+         plan.kill_programs(plan.draw.between(1, 2));
+         plan.kill_workers(plan.draw.between(0, 1));
+       }},
+
       // Checkpoints that cannot be written cost no step, but the last one, without which a program
       // ends.
       {"cluster-disk", 20, checkpoints,

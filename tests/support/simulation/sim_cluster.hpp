@@ -362,9 +362,10 @@ class SimCluster {
       return std::any_of(peers_.begin() + kPs + kWorkers, peers_.end(),
                          [what](const auto& p) { return p->life && (*p->life->trainer.*what)(); });
     };
-    if (peer.life->trainer)  // a container is not handed on; a program asks for its rate scale anew
-      return (o_.clients == 1 || (begun && !peer.life->trainer->owner())) && o_.pause_every == 0 &&
-             !peer.life->trainer->ended() &&
+    // A container is handed on with all of its values. A program asks for its rate scale anew.
+    if (peer.life->trainer)
+      return (o_.clients == 1 || (begun && !(peer.life->trainer->owner() && any_died(0, kPs)))) &&
+             o_.pause_every == 0 && !peer.life->trainer->ended() &&
              injuries_.folder(peer.index, net_.now()) == SimDisk::Folders::here;
     if (peer.index >= kPs || !begun) return true;
     // Weights that are read after the training come back from a checkpoint alone.
@@ -581,7 +582,8 @@ class SimCluster {
       if (peer->life)
         for (const Shard* shard : peer->life->shards) ledger_.look(*shard);
     ledger_.check();
-    if (ledger_.lost() > 0 && !ps_died() && !any_died(kPs + kWorkers, Fault::kAny))
+    const bool anew = o_.clients == 1 && any_died(kPs + kWorkers, Fault::kAny);
+    if (ledger_.lost() > 0 && !ps_died() && !anew)
       throw Violation{"I2", detail::concat(ledger_.lost(), " acknowledged gradients are lost, and ",
                                            "no ps has died")};
   }
@@ -589,7 +591,9 @@ class SimCluster {
   void check_progress() {
     if (calm_.prepared == 0 && all(&SimTrainer::starting)) calm_.prepared = history_.events();
     const TimePoint well_at = injuries_.well_at();
-    const bool starts = all(&SimTrainer::starting);
+    // A container is handed on some seconds after the death of its owner.
+    const bool waits = o_.clients > 1 && any_died(kPs + kWorkers, Fault::kAny);
+    const bool starts = all(&SimTrainer::starting) && !waits;
     if (starts && injuries_.only_kills() && net_.now() - well_at > kStartMax)
       throw Violation{"I16", "all processes are there, and no training begins; " + pending()};
     const ns still = net_.now() - std::max(well_at, gets_on_at_);

@@ -265,10 +265,10 @@ TEST_CASE("the session that made a shard is told so each time it asks, others ne
   const caf::actor service = process.services().actor("shards");
   {
     caf::scoped_actor first(process.system()), second(process.system());
-    const auto created = [&](caf::scoped_actor& session, uint64_t began = 0) {
+    const auto created = [&](caf::scoped_actor& session, uint64_t claim = 0) {
       bool out = false;
       CreateShard order = one_shard();
-      order.began = began;
+      order.claim = claim;
       session->request(service, std::chrono::seconds(30), order)
           .receive([&](const ShardDescription& d) { out = d.created; },
                    [](const caf::error& e) { FAIL("no shard: " << caf::to_string(e)); });
@@ -282,6 +282,43 @@ TEST_CASE("the session that made a shard is told so each time it asks, others ne
     CHECK(!created(first));
     CHECK(!created(first, 2));
     CHECK(created(second, 2));
+  }
+  process.stop();
+}
+
+TEST_CASE("a shard whose owner has ended is the next one's, and that one alone begins epochs") {
+  Process process("/job:local/task:0", {});
+  const caf::actor service = process.services().actor("shards");
+  {
+    std::optional<caf::scoped_actor> first(process.system());
+    caf::scoped_actor second(process.system()), third(process.system());
+    const auto takes_over = [&](caf::scoped_actor& session) {
+      ShardDescription out;
+      CreateShard order = one_shard();
+      order.takes_over = true;
+      session->request(service, std::chrono::seconds(30), order)
+          .receive([&](const ShardDescription& d) { out = d; },
+                   [](const caf::error& e) { FAIL("no shard: " << caf::to_string(e)); });
+      return out;
+    };
+    const auto begins = [&](caf::scoped_actor& session, uint64_t epoch, BeginEpoch::Mode mode) {
+      BeginEpoch m{.container = "shared", .epoch = epoch, .mode = mode, .replicas = {0}};
+      Errc out = Errc::ok;
+      session->request(service, std::chrono::seconds(30), m)
+          .receive([] {}, [&](const caf::error& e) { out = from_caf(e).first; });
+      return out;
+    };
+    use_shard(*first, service);
+    const ShardDescription lives = takes_over(second);
+    CHECK(!lives.created);
+    CHECK(!lives.owner_away);
+    CHECK(begins(second, 2, BeginEpoch::reset) == Errc::stale);
+    first.reset();
+    while (!takes_over(second).created) std::this_thread::yield();
+    CHECK(!takes_over(third).created);
+    CHECK(begins(third, 2, BeginEpoch::reset) == Errc::stale);
+    CHECK(begins(second, 2, BeginEpoch::keep) == Errc::invalid_argument);  // it has no values
+    CHECK(begins(second, 2, BeginEpoch::reset) == Errc::ok);
   }
   process.stop();
 }
