@@ -93,6 +93,8 @@ void usage(std::ostream& out) {
          "  recovery [--only A,B] [--rounds R] [--kills K] [--mib M]\n"
          "                                          how soon a training hears of a death and goes "
          "on\n"
+         "  killed --to FILE --checkpoints DIR [--rule sync|async]\n"
+         "                                          the training that bench/peers/killed.py kills\n"
          "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed over "
          "loopback\n"
          "  links [--mib M] [--rounds R]            blocks of M MiB through a link and a loop of "
@@ -113,6 +115,7 @@ int main(int argc, char** argv) {
       {"dispatch", {dispatch, {"nodes"}}},
       {"remote", {remote, {"shards", "processes"}}},
       {"recovery", {recovery, {"only", "rounds", "kills", "mib"}, {"child"}}},
+      {"killed", {killed, {"to", "checkpoints", "rule", "every", "pause-ms"}}},
       {"train",
        {train,
         {"model", "threads", "steps", "rounds", "only", "trace", "passes", "compute"},
