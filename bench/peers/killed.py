@@ -7,7 +7,7 @@
 #
 # Each system trains a small layer on two replicas, some 50 steps a second, with a checkpoint each 100 steps. The fault comes
 # at step 250. A supervisor starts a process that ended again at once, unless the system's own launcher does it. All
-# processes are on loopback. `seen` is the first line after the fault that is unlike all before, of a process that
+# processes are on this machine. `seen` is the first line after the fault that is unlike all before, of a process that
 # was there before the fault.
 
 import argparse
@@ -184,12 +184,12 @@ def start_torch(run, scenario):
 
 
 def start_ray(run, script, *words):
-    port = free_ports(1)[0]
+    port, client_port = free_ports(2)
     run.env["KILLED_ADDRESS"] = f"127.0.0.1:{port}"
     run.env["RAY_USAGE_STATS_ENABLED"] = "0"
     run.add("ray", os.path.join(os.path.dirname(sys.executable), "ray"), "start", "--head", "--block", "--num-cpus", 6, "--port", port,
-            "--node-ip-address", "127.0.0.1", "--include-dashboard", "false", "--object-store-memory", 200 << 20,
-            "--temp-dir", os.path.join(run.folder, "ray"))
+            "--ray-client-server-port", client_port, "--include-dashboard", "false", "--object-store-memory", 200 << 20, "--temp-dir",
+            os.path.join(run.folder, "ray"))
     wait(lambda: any("Ray runtime started" in line for _, _, _, line in run.lines), START_LIMIT, "Ray does not start")
     run.add("driver", sys.executable, os.path.join(HERE, script), *words)
 
@@ -234,9 +234,9 @@ def scenarios():
         yield Scenario(f"ray/{name}", start_ray_actors, target, anew)
     for name, target, anew in (("worker/sync", "worker1", REPLICAS), ("driver/sync", "driver", REPLICAS), ("freeze-worker/sync", "worker1", [])):
         yield Scenario(f"ray-train/{name}", start_ray_train, target, anew)
-    for name, target, anew in (("worker/sync", "worker-1", []), ("worker/async", "worker-1", []), ("ps/sync", "ps-0", []), ("ps/async", "ps-0", []),
-                               ("program/sync", "worker0", REPLICAS), ("freeze-worker/sync", "worker-1", []), ("freeze-ps/sync", "ps-0", []),
-                               ("freeze-program/sync", "worker0", [])):
+    for name, target, anew in (("worker/sync", "worker-1", []), ("worker/async", "worker-1", []), ("ps/sync", "ps-0", []),
+                               ("ps/async", "ps-0", []), ("program/sync", "worker0", REPLICAS), ("launcher/sync", "up", REPLICAS),
+                               ("freeze-worker/sync", "worker-1", []), ("freeze-ps/sync", "ps-0", []), ("freeze-program/sync", "worker0", [])):
         yield Scenario(f"troupe/{name}", start_troupe, target, anew)
 
 
@@ -262,8 +262,9 @@ def wait(condition, limit, failure):
 def all_train(run, scenario, since, old):
     """Whether all replicas have done steps of late, not in `old` processes where they must be new."""
     now = time.monotonic()
-    late = {name: pid for t, name, _, pid in run.steps() if t > max(since, now - 1.5)}
-    return all(name in late and (old is None or name not in scenario.anew or late[name] not in old) for name in scenario.replicas)
+    late = [(name, pid) for t, name, _, pid in run.steps() if t > max(since, now - 1.5)]
+    return all(any(who == name and (old is None or name not in scenario.anew or pid not in old) for who, pid in late)
+               for name in scenario.replicas)
 
 
 def shape(line):
@@ -297,23 +298,24 @@ def result(run, scenario, begin, end):
     lost, others, beside, backs = 0, 0, 0, []
     for name in scenario.replicas:
         mine = [row for row in steps if row[1] == name]
+        new = next((t for t, _, _, pid in mine if pid not in old), None)
         furthest = 0
-        for t, _, step, _ in mine:
+        for t, _, step, pid in mine:
+            if new and t > new and pid in old:
+                beside += 1
+                continue
             if t > begin and step < furthest:
                 lost, furthest = max(lost, furthest - step + 1), step
             furthest = max(furthest, step)
         length, back = stop_after([row[0] for row in mine], begin, end)
         if name != scenario.target.replace("-", ""):
             others = max(others, length)
-        new = next((t for t, _, _, pid in mine if pid not in old), None)
         back = back or (end if length < STOOD else None)
         if name in scenario.anew:
             back = new and max(new, back if length > STOOD else new)
         elif back and length < STOOD:
             back = begin
         backs.append(back)
-        if new:
-            beside += sum(t > new and pid in old for t, _, _, pid in mine)
     seen = news(run.lines, begin)
     return {
         "seen_s": round(seen[0][0] - begin, 2) if seen else None,
@@ -381,6 +383,7 @@ def main():
     BUILD = os.path.abspath(given.build)
     if given.logs:
         os.makedirs(given.logs, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # by way of Run.end()
     ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans stay below this process
     chosen = [s for s in scenarios() if not given.only or any(s.name.startswith(begin) for begin in given.only.split(","))]
     if not chosen:
