@@ -30,7 +30,7 @@ from steps import EVERY, WORKERS  # noqa: E402
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "killed")
 FIRE_AT = 250  # steps
-START_LIMIT = 400  # seconds until FIRE_AT
+START_LIMIT = 600  # seconds until FIRE_AT
 LIMIT = 60  # seconds after a fault or a freeze for which a result is awaited, and twice the time of a fresh start
 FREEZE = 20  # seconds
 SETTLE = 4  # seconds of steps of all replicas after which a scenario ends
