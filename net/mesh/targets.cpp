@@ -29,6 +29,8 @@ void Targets::add(const std::string& address, const std::string& name, TimePoint
 std::vector<std::string> Targets::due(TimePoint now,
                                       const std::function<bool(const std::string&)>& is_linked) {
   std::vector<std::string> out;
+  std::vector<std::pair<TimePoint, std::map<std::string, Target>::iterator>> waiting;
+  size_t dials = 0;
   for (auto it = targets_.begin(); it != targets_.end();) {
     Target& target = it->second;
     if (is_linked(target.name)) {
@@ -37,11 +39,22 @@ std::vector<std::string> Targets::due(TimePoint now,
     } else if (!target.seed && now - target.since > kForgetAfter) {
       it = targets_.erase(it);
       continue;
-    } else if (!target.dialling && now >= target.next) {
+    } else if (target.dialling) {
+      dials += !target.seed && target.link.expired() ? 1 : 0;
+    } else if (now >= target.next && target.seed) {
       target.dialling = true;
       out.push_back(it->first);
+    } else if (now >= target.next) {
+      waiting.emplace_back(target.next, it);
     }
     ++it;
+  }
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [since, it] : waiting) {
+    if (dials++ >= kDialsMax) break;
+    it->second.dialling = true;
+    out.push_back(it->first);
   }
   return out;
 }

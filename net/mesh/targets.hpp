@@ -27,6 +27,8 @@ inline constexpr std::chrono::seconds kTakenPatience{3};
 // between log lines about an unreachable seed
 inline constexpr std::chrono::seconds kSeedReminder{5};
 inline constexpr size_t kTargetsMax = 2048;
+// Dials under way to addresses that are no seeds: a member names addresses of any process.
+inline constexpr size_t kDialsMax = 64;
 
 class Targets {
  public:
@@ -40,7 +42,8 @@ class Targets {
   void clear() { targets_.clear(); }
   bool has(const std::string& address) const { return targets_.count(address) > 0; }
 
-  // Returns the addresses to dial now. Each counts as being dialled until failed(), or until
+  // Returns the addresses to dial now, those that have waited longest first if they are too many
+  // at once. Each counts as being dialled until failed(), or until
   // ended() with the link that connected() was given.
   std::vector<std::string> due(TimePoint now,
                                const std::function<bool(const std::string& name)>& is_linked);

@@ -1,6 +1,8 @@
 // Targets: which addresses to dial and when. No sockets; the time is an argument.
 #include "net/mesh/targets.hpp"
 
+#include <set>
+
 #include "net/link/greetings.hpp"
 #include "tests/support/link_pair.hpp"
 
@@ -52,6 +54,27 @@ TEST_CASE("an address is not dialled twice at once, and a linked one not at all"
   targets.failed("a:1", kStart + 10s);
   CHECK(targets.due(kStart + 20s, [](const std::string&) { return true; }).empty());
   CHECK(targets.due(kStart + 20s, nobody) == Addresses{"a:1"});
+}
+
+TEST_CASE("who names a thousand addresses has few of them dialled at once, and delays no seed") {
+  sim::SeededRng rng(1);
+  Targets targets(rng);
+  for (int i = 0; i < 1000; ++i)
+    targets.add("a:" + std::to_string(i), "/job:worker/task:" + std::to_string(i), kStart, 0ms);
+  Addresses dialled = targets.due(kStart, nobody);
+  CHECK(dialled.size() == kDialsMax);
+  CHECK(targets.due(kStart + 1s, nobody).empty());
+  targets.add_seed("s:1", kStart + 1s);
+  CHECK(targets.due(kStart + 1s, nobody) == Addresses{"s:1"});
+  // The others have their turn before those that failed.
+  std::set<std::string> all(dialled.begin(), dialled.end());
+  for (int round = 0; all.size() < 1000 && round < 20; ++round) {
+    for (const std::string& address : dialled) targets.failed(address, kStart + 2s);
+    dialled = targets.due(kStart + 2s, nobody);
+    CHECK(dialled.size() <= kDialsMax);
+    all.insert(dialled.begin(), dialled.end());
+  }
+  CHECK(all.size() == 1000);
 }
 
 TEST_CASE("a lost member is forgotten after ten minutes, one that left at once, a seed never") {
@@ -173,7 +196,13 @@ TEST_CASE("no more than kTargetsMax addresses are kept") {
   sim::SeededRng rng(1);
   Targets targets(rng);
   for (size_t i = 0; i <= kTargetsMax; ++i) targets.add(std::to_string(i), "x", kStart, 0ms);
-  CHECK(targets.due(kStart, nobody).size() == kTargetsMax);
+  std::set<std::string> kept;
+  for (auto at = kStart; at < kStart + 1min; at += 1s)
+    for (const std::string& address : targets.due(at, nobody)) {
+      kept.insert(address);
+      targets.failed(address, at);
+    }
+  CHECK(kept.size() == kTargetsMax);
 }
 
 }  // namespace troupe
