@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "net/wire/message_kinds.hpp"
 
@@ -88,6 +89,7 @@ auto inspect(I& f, CancelStep& x) {
 }
 
 Deliver failed_form_of(const Deliver& message, const Loss& loss);
+inline std::string_view speaker_of(const FinishStep& message) { return message.task; }
 FinishStep refusal_of(const StartStep& message, const Loss& loss);
 
 void add_step_messages(MessageKinds& kinds);

@@ -304,6 +304,8 @@ void Mesh::Core::message(Link& link, Received got) {
   if (!peer) return;
   const MessageKind& kind = options_.kinds->at(got.kind);
   caf::message message = kind.decode(got.header, std::move(got.payload));
+  if (const auto task = kind.speaker(message); !task.empty() && task != peer->member.name())
+    return link.fail_protocol(detail::concat("it speaks for ", task));
   const auto refuse = [&](const Loss& loss) {
     const caf::message answer = kind.refusal(message, loss);
     if (got.sender && !answer.empty())

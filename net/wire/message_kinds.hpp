@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <caf/make_message.hpp>
@@ -43,13 +44,16 @@ class MessageKind {
   // kind has no field for an error.
   virtual caf::message failed_form(const caf::type_erased_tuple& message,
                                    const Loss& loss) const = 0;
+  // The task that `message` says it comes from; empty if it says none.
+  virtual std::string_view speaker(const caf::type_erased_tuple& message) const = 0;
 };
 
 class MessageKinds {
  public:
   // Adds the type M, with its fields in inspect(). A function `refusal_of(const M&, const Loss&)`
-  // beside it makes its refusal, `failed_form_of` its failed form. `checked`: its elements get a
-  // crc32c, as TCP's own checksum misses one bad packet in 2^16.
+  // beside it makes its refusal, `failed_form_of` its failed form; `speaker_of(const M&)` names its
+  // speaker. `checked`: its elements get a crc32c, as TCP's own checksum misses one bad packet in
+  // 2^16.
   template <class M>
   void add(uint16_t kind, bool checked = false) {
     if (kinds_.size() <= kind) kinds_.resize(kind + size_t{1});
@@ -105,6 +109,11 @@ class MessageKinds {
                              const Loss& loss) const override {
       if constexpr (requires(const M& m) { failed_form_of(m, loss); })
         return caf::make_message(failed_form_of(message.get_as<M>(0), loss));
+      return {};
+    }
+    std::string_view speaker(const caf::type_erased_tuple& message) const override {
+      if constexpr (requires(const M& m) { speaker_of(m); })
+        return speaker_of(message.get_as<M>(0));
       return {};
     }
 
