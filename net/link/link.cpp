@@ -17,6 +17,17 @@ Segment packet(const std::array<std::byte, N>& bytes) {
   return {{bytes.begin(), bytes.end()}, {}, {}};
 }
 
+// Without memory the message fails, and the link stays up.
+void allocate(Received& message, const TensorClaim& claim, LinkHost& host, const Link& from) {
+  try {
+    message.payload = host.allocate(claim.dtype, claim.shape);
+  } catch (const Error& e) {
+    message.code = e.code();
+    message.text = detail::concat("no memory for ", claim.dtype, claim.shape, " from ",
+                                  from.label(), ": ", e.what());
+  }
+}
+
 }  // namespace
 
 Link::Link(Role role, ConnectionPtr connection, Greeting hello, LinkHost& host,
@@ -263,18 +274,10 @@ std::optional<TensorClaim> Link::claim_of(const HeaderBytes& header,
   return claim;
 }
 
-// Allocates the tensor of the message.
 Received Link::make_message(const HeaderBytes& header, std::span<const std::byte> bytes,
                             const TensorClaim& claim) {
   Received out{header.target, header.sender, header.type, bytes, {}, Errc::ok, {}};
-  if (!claim.defined) return out;
-  try {
-    out.payload = host_.allocate(claim.dtype, claim.shape);
-  } catch (const Error& e) {  // the message fails, the link stays up
-    out.code = e.code();
-    out.text = detail::concat("no memory for ", claim.dtype, claim.shape, " from ", label(), ": ",
-                              e.what());
-  }
+  if (claim.defined && claim.bytes <= kLargeClaim) allocate(out, claim, host_, *this);
   return out;
 }
 
@@ -307,6 +310,11 @@ void Link::begin_bulk(const HeaderBytes& header, std::span<const std::byte> payl
 
 void Link::take_bulk(std::span<const std::byte> elements) {
   const bool last = reassembly_.take(elements);
+  if (reassembly_.needs_memory()) {
+    Received message;
+    allocate(message, reassembly_.claim(), host_, *this);
+    reassembly_.give(std::move(message.payload), message.code, std::move(message.text));
+  }
   sender_.bulk_read(elements.size());
   if (!last) return;
   fail_point(FailPoint::link_bulk_last);

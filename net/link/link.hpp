@@ -99,6 +99,7 @@ class Link : public std::enable_shared_from_this<Link> {
   TimePoint began() const { return liveness_.began(); }                     // of the connection
   TimePoint last_heard() const { return liveness_.last_heard(); }
   LinkStats stats() const;
+  int64_t arriving_bytes() const { return reassembly_.held_bytes(); }  // memory; net thread
 
  private:
   ConnectionHandlers::Room room();

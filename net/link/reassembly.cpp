@@ -17,6 +17,16 @@ void Reassembly::begin(Received message, const TensorClaim& claim) {
   claim_ = claim;
   offset_ = 0;
   crc_ = 0;
+  waits_ = claim.bytes > kLargeClaim;
+}
+
+void Reassembly::give(Tensor payload, Errc code, std::string text) {
+  waits_ = false;
+  message_.payload = std::move(payload);
+  message_.code = code;
+  message_.text = std::move(text);
+  if (code == Errc::ok) std::memcpy(message_.payload.mutable_raw(), first_.data(), offset_);
+  first_ = {};
 }
 
 bool Reassembly::begin_chunk(uint64_t transfer, size_t length) {
@@ -24,11 +34,13 @@ bool Reassembly::begin_chunk(uint64_t transfer, size_t length) {
   if (!active_ || transfer != uint32_t{next_transfer_ - 1} || length == 0 || length > left)
     return false;
   chunk_left_ = length;
+  if (waits_) first_.resize(length);
   return true;
 }
 
 std::span<std::byte> Reassembly::room() {
   if (chunk_left_ == 0 || message_.code != Errc::ok) return {};
+  if (waits_) return {first_.data() + offset_, chunk_left_};
   return {static_cast<std::byte*>(message_.payload.mutable_raw()) + offset_, chunk_left_};
 }
 

@@ -93,6 +93,9 @@ struct MeshOptions {
   // throw Error(out_of_memory): then the message arrives as if its sender had failed with that
   // error.
   std::function<Tensor(DType, const Shape&)> allocate = {};
+  // Bytes of the tensors that arrive at one time over all links; a larger sum fails as above. One
+  // tensor alone always may. 0: half of the machine's memory, and 1 GiB at least.
+  int64_t arriving_bytes_max = 0;
   std::shared_ptr<spdlog::logger> log = {};  // empty: silent
   // Members prove to each other that they know it; null: any process may be a member.
   std::shared_ptr<const Secret> secret = {};

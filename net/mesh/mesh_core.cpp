@@ -1,6 +1,8 @@
 // Starts and stops a mesh, dials and accepts, and passes on what its links bring.
 #include "net/mesh/mesh_core.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -20,6 +22,7 @@ using namespace std::chrono_literals;
 constexpr size_t kStrangersMax = 64;   // connections that have not greeted yet
 constexpr auto kGreetingTime = 500ms;  // of a stranger that others do not replace
 constexpr auto kCourtesy = 300ms;      // the larger name leaves the first dial to the smaller name
+constexpr int64_t kCountedBytes = 1 << 20;  // smaller tensors that arrive are not counted
 
 // Checks the options on their own. Throws: Error(bad_configuration).
 void check(const MeshOptions& options) {
@@ -52,7 +55,13 @@ void check(const MeshOptions& options) {
                 " without TLS: give --tls, or say --insecure on a network you trust");
 }
 
+int64_t half_of_memory() {
+  const int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return std::max(bytes / 2, int64_t{1} << 30);
+}
+
 MeshOptions complete(MeshOptions options) {
+  if (options.arriving_bytes_max == 0) options.arriving_bytes_max = half_of_memory();
   if (!options.kinds) options.kinds = std::make_shared<const MessageKinds>();
   if (!options.log) {
     options.log =
@@ -297,6 +306,20 @@ void Mesh::Core::control(Link& link, Control type, std::span<const std::byte> pa
 void Mesh::Core::caf_bytes(Link& link, std::span<const std::byte> bytes) {
   Peer* peer = members_.find(link);
   if (peer && peer->caf) peer->caf->feed(bytes);
+}
+
+// A header of some bytes claims up to 8 GiB, and each member has a link.
+Tensor Mesh::Core::allocate(DType dtype, const Shape& shape) {
+  const int64_t bytes = size_of(dtype) * shape.size();
+  if (bytes >= kCountedBytes) {
+    int64_t held = 0;
+    for (const auto& link : links_) held += link->arriving_bytes();
+    if (held > 0 && held + bytes > options_.arriving_bytes_max)
+      throw Error(Errc::out_of_memory, "tensors of ", held >> 20,
+                  " MiB arrive already, and the limit of all is ",
+                  options_.arriving_bytes_max >> 20, " MiB");
+  }
+  return options_.allocate ? options_.allocate(dtype, shape) : Tensor::empty(dtype, shape);
 }
 
 void Mesh::Core::message(Link& link, Received got) {

@@ -54,9 +54,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
     return options_.kinds->claim(kind, header, why);
   }
   void message(Link& link, Received message) override;
-  Tensor allocate(DType dtype, const Shape& shape) override {
-    return options_.allocate ? options_.allocate(dtype, shape) : Tensor::empty(dtype, shape);
-  }
+  Tensor allocate(DType dtype, const Shape& shape) override;
   void closed(Link& link, const std::string& reason, Refusal refusal) override;
 
  private:

@@ -74,7 +74,7 @@ Bytes times(size_t count, const Bytes& bytes) {
   return out;
 }
 
-// A socket that greets as /job:worker/task:7.
+// A socket that greets as /job:worker/task:7, or as a task with another number.
 class Peer {
  public:
   explicit Peer(const std::string& address) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -88,9 +88,13 @@ class Peer {
     REQUIRE(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0);
   }
   ~Peer() { ::close(fd_); }
-  void greet() {
-    Hello hello{
-        .cluster = "troupe", .job = "worker", .task = 7, .incarnation = 1, .node = node_of_peer()};
+  void greet(int32_t task = 7) {
+    Hello hello{.cluster = "troupe",
+                .job = "worker",
+                .task = task,
+                .incarnation = 1,
+                .node = node_of_peer()};
+    hello.node.process += static_cast<uint32_t>(task) - 7;
     const auto packet = encode(Greeting{GreetingKind::hello, Refusal::none, "", hello});
     say({packet.begin(), packet.end()});
     std::array<char, kGreetingBytes> answer;
@@ -210,6 +214,52 @@ TEST_CASE("a peer that greets and then sends garbage is hung up on, with one err
     CHECK(text.find("/job:worker/task:7") != text.npos);
     CHECK(text.find(attack.reason) != text.npos);
   }
+}
+
+TEST_CASE("headers take the memory of all links together up to a limit") {
+  MeshNode a("ps", 0, {}, [](MeshOptions& o) { o.arriving_bytes_max = 8 << 20; });
+  const Encoded claim = encode(Pulled{.values = Tensor::empty(DType::f32, Shape{1 << 20})});
+  Bytes header(claim.header.begin(), claim.header.end());
+  MeshNode b("worker", 0, {a.address});
+  REQUIRE(b.wait_members(1));
+  Peer first(a.address), second(a.address);
+  for (Peer* const peer : {&first, &second}) {
+    peer->greet(peer == &first ? 7 : 8);
+    peer->say(frame(Channel::bulk, claim.kind, header));
+  }
+  const auto has_read = [&](const char* task) {
+    const auto stats = a.mesh->stats();
+    const auto it = stats.find(task);
+    return it != stats.end() && it->second.bytes_in > static_cast<int64_t>(header.size());
+  };
+  const Bytes heartbeat = frame(Channel::control, 1, {});
+  const auto both_live = [&] {
+    for (Peer* const peer : {&first, &second}) peer->say(heartbeat);
+  };
+  for (int tries = 0; tries < 1'000'000; ++tries) {
+    if (has_read("/job:worker/task:7") && has_read("/job:worker/task:8")) break;
+    both_live();
+    std::this_thread::yield();
+  }
+  const auto to = a.make_inbox();
+  size_t count = 0;
+  const auto values = [&](int64_t elements) {
+    send_as(b.make_inbox(), b.mesh->proxy("/job:ps/task:0", to->id()),
+            Pulled{.values = Tensor::empty(DType::f32, Shape{elements})});
+    ++count;
+    for (int tries = 0; tries < 200; ++tries) {
+      both_live();
+      std::unique_lock lock(inbox(to).mutex);
+      if (inbox(to).changed.wait_for(lock, 100ms,
+                                     [&] { return inbox(to).messages.size() >= count; }))
+        return inbox(to).messages.back().get_as<Pulled>(0);
+    }
+    return Pulled{};
+  };
+  const Pulled refused = values(1 << 20);
+  CHECK(refused.code == Errc::out_of_memory);
+  CHECK(refused.text.find("the limit of all is 8 MiB") != std::string::npos);
+  CHECK(values(1 << 10).values.size() == 1 << 10);
 }
 
 TEST_CASE("after all of that a member still joins, and is answered") {

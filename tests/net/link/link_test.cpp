@@ -125,6 +125,41 @@ TEST_CASE("a node of another protocol version is refused on both sides, naming b
             kProtocolVersion, "; install the same Troupe on both. It said: I am version 99"));
 }
 
+TEST_CASE("a large tensor takes memory when its first chunk is here, and arrives whole") {
+  LinkPair pair;
+  pair.connect_both();
+  const Tensor large = ramp(5 << 20);  // 20 MiB
+  CHECK(pair.a.send(1, 2, Pulled{.values = large}) == Errc::ok);
+  REQUIRE(pair.net.run_until([&] { return !pair.b.messages.empty(); }, std::chrono::seconds(60)));
+  CHECK(pair.b.allocations == 1);
+  const Tensor got = pair.b.messages[0].message.get_as<Pulled>(0).values;
+  REQUIRE(got.size() == large.size());
+  CHECK(std::memcmp(got.raw(), large.raw(), static_cast<size_t>(large.byte_size())) == 0);
+  // A header alone.
+  StrangerPair claims;
+  claims.s.greet(hello_of("worker", 1));
+  claims.s.say(frame(Channel::control, static_cast<uint16_t>(Control::confirm), {}));
+  const Encoded claim = encode(Pulled{.values = large});
+  const Bytes header(claim.header.begin(), claim.header.end());
+  claims.s.say(frame(Channel::bulk, claim.kind, header));
+  claims.net.run_for(std::chrono::milliseconds(200));
+  CHECK(claims.b.up);
+  CHECK(claims.b.allocations == 0);
+  CHECK(claims.b.link->arriving_bytes() == 0);
+}
+
+TEST_CASE("a large tensor without memory fails, and the link stays up") {
+  LinkPair pair;
+  pair.connect_both();
+  pair.b.habits.deny_memory = true;
+  CHECK(pair.a.send(1, 2, Pulled{.values = ramp(5 << 20)}) == Errc::ok);
+  REQUIRE(pair.net.run_until([&] { return !pair.b.messages.empty(); }, std::chrono::seconds(60)));
+  CHECK(pair.b.messages[0].code == Errc::out_of_memory);
+  CHECK(!pair.b.messages[0].message.get_as<Pulled>(0).values.defined());
+  CHECK(pair.b.up);
+  CHECK(!pair.b.closed_);
+}
+
 TEST_CASE("an idle link stays, a frozen peer is found within two seconds") {
   LinkPair p;
   p.connect_both();
