@@ -74,6 +74,7 @@ class Process {
   Device* device(const std::string& name) const { return devices_.find(name); }
   bool simulated() const { return host_->simulated(); }
   const ProcessLanes& lanes() const { return lanes_; }
+  const std::vector<std::string>& data_dirs() const { return options_.data_dirs; }
   bool passes() const { return options_.passes; }  // ProcessOptions::passes
   Tracer& tracer() { return *tracer_; }
   const std::shared_ptr<spdlog::logger>& log() const { return log_; }

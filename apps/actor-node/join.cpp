@@ -36,6 +36,9 @@ void add_node_flags(Flags& flags, NodeFlags& to) {
   flags.add("plugin", &to.plugins,
             "shared library with ops of one's own; may be given again; all nodes and programs must "
             "have the same ones");
+  flags.add("data-dir", &to.data_dirs,
+            "folder below which sources of data are read; may be given again. Without one, any "
+            "process of the cluster reads all files of this user");
   flags.add("log-format", &to.log_format, "text or json");
   flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
   flags.add("insecure", &to.insecure,
@@ -172,6 +175,7 @@ NodeOptions node_of(const JoinOptions& given) {
   out.process.cpu_devices = given.cpu_devices;
   out.process.memory_budget_bytes = given.node.memory_mib << 20;
   out.process.log_level = log_level(given.node.log_level);
+  out.process.data_dirs = given.node.data_dirs;
   out.process.ops = troupe::ops_with_plugins(absolute_paths(given.node.plugins));
   if (given.alive_fd) {
     const int fd = *given.alive_fd;

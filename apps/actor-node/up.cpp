@@ -115,6 +115,8 @@ std::vector<std::string> node_flags(const NodeFlags& given) {
                                   "--memory-mib", std::to_string(given.memory_mib)};
   for (const std::string& path : absolute_paths(given.plugins))
     out.insert(out.end(), {"--plugin", path});
+  for (const std::string& path : absolute_paths(given.data_dirs))
+    out.insert(out.end(), {"--data-dir", path});
   if (given.insecure) out.push_back("--insecure");
   return out;
 }

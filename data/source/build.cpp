@@ -43,7 +43,7 @@ class WatchedStage final : public SourceStage {
 
 class Builder {
  public:
-  explicit Builder(const FindFunction& find) : find_(find) {}
+  Builder(const FindFunction& find, const Files& files) : find_(find), files_(files) {}
   Stage build(const SourceSpec& spec);
   // The files of all readers so far.
   std::vector<SourceFile> files() const {
@@ -69,6 +69,7 @@ class Builder {
   }
 
   const FindFunction& find_;
+  const Files& files_;
   int64_t seeded_ = 0;  // stages so far, in the order in which they are built
   std::vector<Stage> readers_;
 };
@@ -86,7 +87,7 @@ Stage Builder::read(const SourceSpec& spec) {
   std::string known;
   for (const SourceReader& reader : builtin_readers()) {
     if (reader.name == spec.name) {
-      readers_.push_back(reader.make(spec.args, local_files()));
+      readers_.push_back(reader.make(spec.args, files_));
       want_distinct(readers_.back()->fields(), spec.name);
       return std::make_shared<WatchedStage>(readers_.back());
     }
@@ -104,6 +105,9 @@ SourceStep Builder::bind(const SourceSpec& spec, const Fields& inputs) const {
         throw Error(Errc::invalid_argument, "the program or a plugin registers a function ",
                     spec.name, " for sources, and the library has one of that name; rename it");
       function = &own;
+      for (const char* const file : {"vocabulary", "merges"})  // files that ours read
+        if (const auto arg = spec.args.find(file); arg != spec.args.end())
+          if (const auto* path = std::get_if<std::string>(&arg->second)) files_.kind(*path);
     }
     known += (known.empty() ? "" : ", ") + own.name;
   }
@@ -211,12 +215,12 @@ SourcePlan plan_source(Spec spec) {
   return out;
 }
 
-Stage build_stages(const SourceSpec& spec, const FindFunction& find) {
-  return Builder(find).build(spec);
+Stage build_stages(const SourceSpec& spec, const FindFunction& find, const Files& files) {
+  return Builder(find, files).build(spec);
 }
 
 SeenStages see_stages(const SourceSpec& spec, const FindFunction& find) {
-  Builder builder(find);
+  Builder builder(find, local_files());
   const Stage stage = builder.build(spec);
   return {stage, spec_to_text({"seen", {}, seen_args(stage->fields(), builder.files())})};
 }

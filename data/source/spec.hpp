@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/files.hpp"
 #include "data/source/stage.hpp"
 
 namespace troupe {
@@ -43,9 +44,10 @@ SourcePlan plan_source(Spec spec);
 
 // The functions that the process knows besides those of the library; null: an unknown name.
 using FindFunction = std::function<const SourceFunction*(std::string_view name)>;
-// Reads what the readers need to know of their files. Throws: Error(invalid_argument), Error(io),
-// Error(bad_data), naming the stage.
-Stage build_stages(const SourceSpec& spec, const FindFunction& find);
+// Reads what the readers need to know of their files, among `files`, which outlive the stages.
+// Throws: Error(invalid_argument), Error(io), Error(bad_data), naming the stage.
+Stage build_stages(const SourceSpec& spec, const FindFunction& find,
+                   const Files& files = local_files());
 // The same with the text of a stage `seen` for it.
 struct SeenStages {
   Stage stage;

@@ -38,6 +38,7 @@ Stage make_named(const char* reader, const SourceArgs& args, const Files& files,
   const auto path = read.want<std::string>("path");
   const auto wanted = read.get<std::vector<std::string>>("fields", {});
   read.done();
+  files.kind(path);  // or whoever keeps `files` does not let it be read
   const NamedTensors all = read_file(path);
   if (wanted.empty()) return rows_of({all.begin(), all.end()}, path, files);
   std::vector<std::pair<std::string, Tensor>> arrays;
@@ -59,6 +60,7 @@ Stage make_npy(const SourceArgs& args, const Files& files) {
   const auto path = read.want<std::string>("path");
   const auto field = read.get<std::string>("field", "value");
   read.done();
+  files.kind(path);  // as above
   return rows_of({{field, read_npy(path)}}, path, files);
 }
 

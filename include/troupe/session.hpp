@@ -44,6 +44,9 @@ struct ProcessOptions {
   // The ops that graphs may use; empty: builtin_ops(), or the ops of the session's graph. All
   // members of a cluster must have the same ops.
   std::shared_ptr<const Registry> ops = {};
+  // Folders below which sources are read here, for whichever process asks; empty: all files of this
+  // user.
+  std::vector<std::string> data_dirs = {};
   // Services for the parameters of sessions, and for the shards that hold them.
   const ServicesFactory* services = &training_services();
 };

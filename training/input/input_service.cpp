@@ -108,19 +108,21 @@ struct InputState {
 };
 
 std::shared_ptr<SharedStages> stages_of(InputState& state, const SourceKey& key,
-                                        const std::shared_ptr<const Registry>& ops) {
+                                        const std::shared_ptr<const Registry>& ops,
+                                        const std::shared_ptr<const Files>& files) {
   std::erase_if(state.stages, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<SharedStages>& known = state.stages[{key.session, *key.source, *key.seen}];
   std::shared_ptr<SharedStages> stages = known.lock();
   if (!stages)
     known = stages = std::make_shared<SharedStages>(
-        plan_source(with_seen(spec_from_text(*key.source), *key.seen)), functions_of(ops));
+        plan_source(with_seen(spec_from_text(*key.source), *key.seen)), functions_of(ops), files);
   return stages;
 }
 
 // The actors of sources are linked to `input`, so they end with it, however it ends.
 InputService::behavior_type run_input(InputService::stateful_pointer<InputState> self,
-                                      Process* process, std::shared_ptr<Readers> readers) {
+                                      Process* process, std::shared_ptr<Readers> readers,
+                                      std::shared_ptr<const Files> files) {
   self->set_exception_handler(to_error);
   self->set_exit_handler([self, process](const caf::exit_msg& m) {
     const auto ended =
@@ -136,7 +138,7 @@ InputService::behavior_type run_input(InputService::stateful_pointer<InputState>
                            from_caf(m.reason).second);
     self->state.sources.erase(ended);
   });
-  return {[self, process, readers](const ReadStep& m) {
+  return {[self, process, readers, files](const ReadStep& m) {
             const InputRequest& r = m.request;
             SourceKey key{m.session, r.replica, r.replicas, r.source, r.seen};
             auto known = self->state.sources.find(key);
@@ -144,7 +146,7 @@ InputService::behavior_type run_input(InputService::stateful_pointer<InputState>
                 key.source = std::make_shared<const std::string>(*r.source);  // not of this step
                 key.seen = std::make_shared<const std::string>(*r.seen);
                 auto reader =
-                    std::make_shared<StepReader>(stages_of(self->state, key, process->ops()),
+                    std::make_shared<StepReader>(stages_of(self->state, key, process->ops(), files),
                                                  r.replica, r.replicas, process->simulated());
                 readers->add(key.session, reader, source_name(*spec_from_text(*key.source)));
                 const SourceActor source = self->spawn<caf::linked>(run_source, std::move(reader));
@@ -171,7 +173,10 @@ void SessionInput::read(const InputRequest& request, Reply reply) {
   inputs_.read({session_, request, std::make_shared<InputReply>(std::move(reply))});
 }
 
-Inputs::Inputs(Process& process) : process_(process), readers_(std::make_shared<Readers>()) {}
+Inputs::Inputs(Process& process)
+    : process_(process),
+      files_(files_under(process.data_dirs())),
+      readers_(std::make_shared<Readers>()) {}
 
 InputPort* Inputs::port(uint64_t session) {
   std::lock_guard lock(mutex_);
@@ -194,7 +199,7 @@ void Inputs::read(ReadStep step) {
       refused = "the session has ended";
     } else {
       if (!lives) {
-        service_ = process_.system().spawn(run_input, &process_, readers_);
+        service_ = process_.system().spawn(run_input, &process_, readers_, files_);
         process_.track(service_);
       }
       caf::anon_send(service_, std::move(step));

@@ -15,6 +15,7 @@
 #include <caf/all.hpp>
 
 #include "actors/cluster/process.hpp"
+#include "data/files_under.hpp"
 #include "data/source/step_reader.hpp"
 #include "devices/input_port.hpp"
 
@@ -101,6 +102,7 @@ class SessionInput final : public InputPort {
 // The sources of a process as its services see them.
 class Inputs {
  public:
+  // Throws: Error(bad_configuration) for a data folder of the process that is not there.
   explicit Inputs(Process& process);
   // Valid until the process ends, as a kernel of a step that is ending may still hold it.
   InputPort* port(uint64_t session);
@@ -119,6 +121,7 @@ class Inputs {
   };
 
   Process& process_;
+  const std::shared_ptr<const Files> files_;  // that sources may read
   const std::shared_ptr<Readers> readers_;
   mutable std::mutex mutex_;  // guards the rest
   InputService service_;

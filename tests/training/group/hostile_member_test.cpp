@@ -44,7 +44,9 @@ struct Listener final : MeshListener {
 // A ps, and a worker that sends it whatever a member can send.
 class HostileMember {
  public:
-  HostileMember() : ps_(process("/job:ps/task:0", {})) {
+  // `data_dirs`: of the ps.
+  explicit HostileMember(std::vector<std::string> data_dirs = {})
+      : ps_(process("/job:ps/task:0", {}, std::move(data_dirs))) {
     const std::string address = ps_->start(&met_by_ps_);
     worker_ = process("/job:worker/task:0", {address});
     worker_->start(&met_);
@@ -79,8 +81,10 @@ class HostileMember {
   Process& ps() { return *ps_; }
 
  private:
-  static std::unique_ptr<Process> process(const std::string& task, std::vector<std::string> seeds) {
+  static std::unique_ptr<Process> process(const std::string& task, std::vector<std::string> seeds,
+                                          std::vector<std::string> data_dirs = {}) {
     ProcessOptions options{.threads = 1, .cuda = false, .ops = builtin_ops()};
+    options.data_dirs = std::move(data_dirs);
     return std::make_unique<Process>(task, 1, options, ClusterOptions{.seeds = std::move(seeds)});
   }
   Listener met_, met_by_ps_;
@@ -185,6 +189,22 @@ TEST_CASE("a member sends no route that leads out of a parameter, and no slice w
   good.tasks = {"/job:worker/task:0"};
   good.doors = {1};
   CHECK(evil.answer(parameters, good).first == Errc::ok);
+}
+
+TEST_CASE("a member reads no files outside of the data folders of a process that has some") {
+  const TempFolder data;
+  HostileMember evil({data.path()});
+  const auto source = std::make_shared<const std::string>(
+      R"({"stage":"read","name":"lines","args":{"paths":["/etc/passwd"]}})");
+  std::promise<std::pair<Errc, std::string>> answer;
+  evil.ps().services().input(1)->read(
+      {.source = source, .seen = std::make_shared<const std::string>()},
+      [&](Errc code, const std::string& text, const std::vector<Tensor>&) {
+        answer.set_value({code, text});
+      });
+  const auto [code, text] = answer.get_future().get();
+  CHECK(code == Errc::invalid_argument);
+  CHECK(text.find("reads no data from /etc/passwd") != std::string::npos);
 }
 
 TEST_CASE("a member takes back, replaces and adds nothing in a session of another process") {
