@@ -282,6 +282,10 @@ TickingAgent::behavior_type run_agent(TickingAgent::stateful_pointer<AgentState>
   const auto check_owner = [self](uint64_t session) {
     self->state.process->leases().check(session, sender_of(*self));
   };
+  const auto is_masters = [self](uint64_t session) {
+    const caf::node_id from = sender_of(*self);
+    return from && !self->state.process->leases().is_of_another(session, from);
+  };
   self->state.process = process;
   self->state.requests.attach(self);
   self->set_exception_handler(to_error);
@@ -328,10 +332,13 @@ TickingAgent::behavior_type run_agent(TickingAgent::stateful_pointer<AgentState>
         const Installation* installation = self->state.find(m.session, m.executable);
         return installation ? to_message(installation->edge_counts()) : EdgeCounts{};
       },
-      [self](const StartStep& m) {
-        self->state.start(m, caf::actor_cast<MasterDoor>(self->current_sender()));
+      [self, is_masters](const StartStep& m) {
+        if (is_masters(m.session))
+          self->state.start(m, caf::actor_cast<MasterDoor>(self->current_sender()));
       },
-      [self](const CancelStep& m) { self->state.cancel(m); },
+      [self, is_masters](const CancelStep& m) {
+        if (is_masters(m.session)) self->state.cancel(m);
+      },
       [self](const LinkLost& m) {
         self->state.link_lost(m);
         look_at_leases(self);

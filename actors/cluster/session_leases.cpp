@@ -27,8 +27,18 @@ Error has_ended(uint64_t session, const std::string& why) {
 void SessionLeases::check_locked(uint64_t session, const caf::node_id& by) const {
   if (const auto ended = ended_.find(session); ended != ended_.end())
     throw has_ended(session, ended->second);
-  if (const auto holder = holders_.find(session); holder != holders_.end() && holder->second != by)
+  if (is_of_another_locked(session, by))
     throw Error(Errc::invalid_argument, "session ", session, " is of another process");
+}
+
+bool SessionLeases::is_of_another_locked(uint64_t session, const caf::node_id& process) const {
+  const auto holder = holders_.find(session);
+  return holder != holders_.end() && holder->second != process;
+}
+
+bool SessionLeases::is_of_another(uint64_t session, const caf::node_id& process) const {
+  std::lock_guard lock(mutex_);
+  return is_of_another_locked(session, process);
 }
 
 void SessionLeases::check(uint64_t session, const caf::node_id& by) const {

@@ -34,6 +34,7 @@ class SessionLeases {
   // it has ended here, or is of another process.
   void hold(uint64_t session, const caf::node_id& by, TimePoint now);
   void check(uint64_t session, const caf::node_id& by) const;  // as hold(); takes unknown sessions
+  bool is_of_another(uint64_t session, const caf::node_id& process) const;
   void release(uint64_t session);  // it has ended in order and keeps nothing
 
   // The members of the cluster. A program that is back in time keeps its sessions.
@@ -59,6 +60,7 @@ class SessionLeases {
   static constexpr size_t kEndedMax = 4096;
 
   void check_locked(uint64_t session, const caf::node_id& by) const;
+  bool is_of_another_locked(uint64_t session, const caf::node_id& process) const;
 
   const std::chrono::milliseconds lease_;
   const caf::node_id here_;

@@ -292,7 +292,7 @@ void RunTable::abort(const RunPtr& run, Errc code, const std::string& text) {
       m.session = session_;
       m.executable = live->executable;
       m.run = run->id;
-      caf::anon_send(worker, std::move(m));
+      caf::send_as(master_, worker, std::move(m));
       fail_point(FailPoint::master_cancel);
     }
   live->local->cancel(run->id, code, text);

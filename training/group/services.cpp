@@ -131,7 +131,7 @@ class Services final : public ProcessServices {
     std::shared_ptr<ParameterClient> gone;
     {
       std::lock_guard lock(mutex_);
-      if (shards_) caf::anon_send(shards_, DropContainer{own_container(session)});
+      if (shards_) caf::send_as(shards_, shards_, DropContainer{own_container(session)});
       auto it = clients_.find(session);
       if (it == clients_.end()) return;
       gone = it->second.client;

@@ -109,7 +109,7 @@ FilingShard::behavior_type run_shard(FilingShard::stateful_pointer<ShardActorSta
         return text.empty() ? Waits{} : Waits{{text}};
       },
       [self](const SetInitial& m) -> caf::result<caf::unit_t> {
-        self->state.check();
+        if (caf::error error = self->state.check_order()) return error;
         try {
           return self->state.set_initial(m);
         } catch (

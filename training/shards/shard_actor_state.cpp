@@ -18,6 +18,8 @@ namespace {
 // An owner that has been away for this long may be replaced: longer than a link is lost, shorter
 // than a program that was started again wants to wait.
 constexpr std::chrono::seconds kOwnerAway{10};
+// Epochs grow by one at each restore. One near the end of the numbers would leave none behind it.
+constexpr uint64_t kEpochsAheadMax = uint64_t{1} << 32;
 
 caf::error outcome_error(const Outcome& outcome) {
   return outcome ? caf::error{} : to_caf(outcome.code, outcome.text);
@@ -31,6 +33,13 @@ std::vector<ReplicaProgress> replicas_at(const std::vector<int32_t>& replicas, i
   std::sort(out.begin(), out.end(),
             [](const auto& a, const auto& b) { return a.replica < b.replica; });
   return out;
+}
+
+caf::error ShardActorState::check_order() const {
+  check();
+  const caf::strong_actor_ptr& from = self->current_sender();
+  if (!owner.alone || (from && from->node() == owner.session.node())) return {};
+  return to_caf(Errc::invalid_argument, "the shard is of a session of another process");
 }
 
 uint64_t ShardActorState::sender() {
@@ -50,7 +59,9 @@ ShardDescription ShardActorState::own(const CreateShard& m) {
   const bool is_free =
       !owner.session ||
       (owner.away && (owner.ended || self->clock().now() - *owner.away >= kOwnerAway));
-  if (!owner.session || m.claim > owner.claim || (m.takes_over && is_free)) {
+  if (!owner.session) owner.alone = asker && m.container.starts_with(kOwnContainer);
+  const bool may_own = !owner.alone || asker.node() == owner.session.node();
+  if (!owner.session || (may_own && (m.claim > owner.claim || (m.takes_over && is_free)))) {
     if (owner.session != asker) owner.watched = false;
     owner.session = asker;
     owner.claim = std::max(owner.claim, m.claim);
@@ -115,6 +126,7 @@ void ShardActorState::take(ShardRequest request) {
 
 // Held without a copy: updates copy the values until the capture is written or replaced.
 caf::result<caf::unit_t> ShardActorState::hold(const CaptureShard& m) {
+  if (caf::error error = check_order()) return error;
   const uint64_t number = owe();
   const caf::response_promise promise = owed.promise(number);
   shard->capture(m.epoch, m.step,
@@ -130,6 +142,7 @@ caf::result<caf::unit_t> ShardActorState::hold(const CaptureShard& m) {
 
 // Lets the captured values go once they are written: then updates need no copies.
 caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
+  if (caf::error error = check_order()) return error;
   if (!captured || capture != m.capture || captured->epoch != m.epoch)
     return to_caf(Errc::stale, detail::concat("the shard does not hold capture ", m.capture,
                                               " of epoch ", m.epoch, " any more"));
@@ -165,20 +178,23 @@ caf::error ShardActorState::set_terms(const BeginEpoch& m) {
 }
 
 caf::result<caf::unit_t> ShardActorState::set_rate_scale(const SetRateScale& m) {
-  check();
+  if (caf::error error = check_order()) return error;
   if (const Outcome o = shard->set_rate_scale(m.epoch, m.step, m.rate_scale); !o)
     return outcome_error(o);
   return caf::unit;
 }
 
 caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
-  check();
+  if (caf::error error = check_order()) return error;
   if (m.epoch < shard->epoch())
     return to_caf(Errc::stale,
                   detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
   if (const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
       owner.session && asker != owner.session)
     return to_caf(Errc::stale, "the shard is of another session, which begins its epochs");
+  if (m.epoch - shard->epoch() > kEpochsAheadMax)
+    return to_caf(Errc::invalid_argument, detail::concat("epoch ", m.epoch, " is too far from ",
+                                                         shard->epoch(), ", the shard's"));
   const bool restores = m.mode != BeginEpoch::reset && m.mode != BeginEpoch::keep;
   if (const auto name = parse_checkpoint_name(m.manifest);
       restores && (!name || !name->manifest || name->temp))

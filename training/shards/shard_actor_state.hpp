@@ -58,6 +58,7 @@ struct ShardActorState {
     std::optional<std::chrono::steady_clock::time_point> away;  // since then
     bool ended = false;                                         // it is away for good
     bool watched = false;                                       // the actor hears of its end
+    bool alone = false;  // the container is its session's own: no other process gives orders
   } owner;
   OwedAnswers owed;
   std::string unread;    // the last logged text of a checkpoint that could not be read
@@ -74,6 +75,8 @@ struct ShardActorState {
   void check() const {
     if (thrown) std::rethrow_exception(thrown);
   }
+  // An error for an order of another process than the owner's, unless sessions share the shard.
+  caf::error check_order() const;
   uint64_t owe() {
     check();
     return owed.owe(self->make_response_promise());

@@ -136,6 +136,8 @@ ShardService::behavior_type run_shard_service(
       [self](const WriteShard& m) { return pass_on(self, m); },
       [self](const DropContainer& m) {
         auto& shards = self->state.shards;
+        const caf::strong_actor_ptr& asker = self->current_sender();
+        if (!asker || asker->node() != self->node()) return;  // a process ends its sessions itself
         for (auto it = shards.begin(); it != shards.end();) {
           if (it->first.first != m.container) {
             ++it;

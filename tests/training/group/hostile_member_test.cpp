@@ -77,6 +77,10 @@ class HostileMember {
         .receive([](const Told&...) {}, [&](const caf::error& e) { out = from_caf(e); });
     return out;
   }
+  template <class Message>
+  void tell(const caf::actor& to, const Message& message) {
+    (*self_)->send(to, message);
+  }
   const caf::actor& agent() const { return agent_; }
   Process& ps() { return *ps_; }
 
@@ -191,6 +195,57 @@ TEST_CASE("a member sends no route that leads out of a parameter, and no slice w
   CHECK(evil.answer(parameters, good).first == Errc::ok);
 }
 
+TEST_CASE("a member orders nothing of a shard that is another process's own") {
+  HostileMember evil;
+  const TempFolder folder;
+  const caf::actor shards = evil.service("shards");
+  const caf::actor its = evil.ps().services().actor("shards");
+  caf::scoped_actor owner(evil.ps().system());
+  const auto refused = [](const caf::error& e) { FAIL(caf::to_string(e)); };
+  const std::string container = own_container(9);
+  CreateShard create = one_shard(slice_of("w", {4}, 0, 4));
+  create.container = container;
+  create.session = 9;
+  owner->request(its, kSoon, create).receive([](const ShardDescription&) {}, refused);
+  // A claim of more epochs does not make it another session's either.
+  create.session = 0;
+  create.claim = 99;
+  CHECK(evil.answer<ShardDescription>(shards, create).first == Errc::ok);
+
+  const SetInitial values{container, 0, 0, 1, 0, std::string(16, 0)};
+  const CaptureShard capture{container, 0, 1, 0, 1};
+  const SetRateScale scale{container, 0, 1, 0, 0.5};
+  WriteShard write;
+  write.container = container;
+  write.epoch = write.capture = 1;
+  write.directory = folder.path();
+  write.name = "000001-step0.shard-0-of-1.safetensors";
+  BeginEpoch begin;
+  begin.container = container;
+  begin.epoch = 2;
+  CHECK(evil.answer(shards, values).first == Errc::invalid_argument);
+  owner->request(its, kSoon, values).receive([] {}, refused);
+  CHECK(evil.answer(shards, scale).first == Errc::invalid_argument);
+  CHECK(evil.answer(shards, capture).first == Errc::invalid_argument);
+  owner->request(its, kSoon, capture).receive([] {}, refused);
+  CHECK(evil.answer<ShardFile>(shards, write).first == Errc::invalid_argument);
+  CHECK(evil.answer(shards, begin).first == Errc::invalid_argument);
+  owner->request(its, kSoon, write).receive([](const ShardFile&) {}, refused);
+  // Nobody goes so far ahead that no epoch is left.
+  begin.epoch = std::numeric_limits<uint64_t>::max();
+  Errc far = Errc::ok;
+  owner->request(its, kSoon, begin)
+      .receive([] {}, [&](const caf::error& e) { far = from_caf(e).first; });
+  CHECK(far == Errc::invalid_argument);
+  // The ps has no parts of the session, whose end only its own process tells.
+  CHECK(evil.answer<EdgeCounts>(evil.agent(), Uninstall{9, -1}).first == Errc::invalid_argument);
+  evil.tell(shards, DropContainer{container});
+  CHECK(evil.answer<ShardDescription>(shards, DescribeShard{container, 0}).first == Errc::ok);
+  owner->request(caf::actor_cast<caf::actor>(evil.ps().agent()), kSoon, Uninstall{9, -1})
+      .receive([](const EdgeCounts&) {}, refused);
+  CHECK(evil.answer<ShardDescription>(shards, DescribeShard{container, 0}).first == Errc::stale);
+}
+
 TEST_CASE("a member reads no files outside of the data folders of a process that has some") {
   const TempFolder data;
   HostileMember evil({data.path()});
@@ -205,6 +260,22 @@ TEST_CASE("a member reads no files outside of the data folders of a process that
   const auto [code, text] = answer.get_future().get();
   CHECK(code == Errc::invalid_argument);
   CHECK(text.find("reads no data from /etc/passwd") != std::string::npos);
+}
+
+TEST_CASE("a member sets no routes for a session of another process, and does not end it") {
+  HostileMember evil;
+  const caf::actor parameters = evil.service("parameters");
+  caf::scoped_actor owner(evil.ps().system());
+  RouteParameters routes{.session = 9, .epoch = 1, .slices = {slice_of("w", {4}, 0, 4)}};
+  routes.tasks = {"/job:worker/task:0"};
+  routes.doors = {1};
+  owner->request(evil.ps().services().actor("parameters"), kSoon, routes)
+      .receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
+  routes.epoch = 5;
+  CHECK(evil.answer(parameters, routes).first == Errc::invalid_argument);
+  CHECK(evil.answer<EdgeCounts>(evil.agent(), Uninstall{9, -1}).first == Errc::invalid_argument);
+  routes.session = 10;
+  CHECK(evil.answer(parameters, routes).first == Errc::ok);
 }
 
 TEST_CASE("a member takes back, replaces and adds nothing in a session of another process") {
