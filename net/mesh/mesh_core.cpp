@@ -254,7 +254,7 @@ void Mesh::Core::closed(Link& link, const std::string& reason, Refusal why) {
     const bool stranger = link.peer().job.empty() && members_.has_met();
     const bool alone = members_.none() && !stranger;
     if (const auto address = targets_.ended(link, why, alone, clock_.now()))
-      return refused(*address, reason);
+      return refused(*address, why, reason);
     if (is_final(why) && may_warn())
       options_.log->warn("no link to a process that does not fit: peer={} reason={} text={}",
                          link.label(), to_string(why), reason);
@@ -280,11 +280,12 @@ void Mesh::Core::drop(const std::string& name, const std::string& reason) {
   peer.port->shut();
 }
 
-void Mesh::Core::refused(const std::string& address, const std::string& reason) {
-  if (std::exchange(refused_, true)) return;
-  const std::string text = detail::concat(address, " refuses this process: ", reason);
-  options_.log->error("refused: address={} reason={}", address, reason);
-  if (listener_) listener_->refused(Errc::bad_configuration, text);
+// The listener's owner ends the process, and says why.
+void Mesh::Core::refused(const std::string& address, Refusal why, const std::string& reason) {
+  if (std::exchange(refused_, true) || !listener_) return;
+  // A node id is drawn at each start: the next one fits.
+  const Errc code = why == Refusal::same_node ? Errc::peer_lost : Errc::bad_configuration;
+  listener_->refused(code, detail::concat(address, " refuses this process: ", reason));
 }
 
 // Traffic

@@ -64,7 +64,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   // `dialled`: the address; empty: it was accepted.
   std::shared_ptr<Link> open(ConnectionPtr connection, const std::string& dialled);
   void dial(const std::string& address);
-  void refused(const std::string& address, const std::string& reason);
+  void refused(const std::string& address, Refusal why, const std::string& reason);
   void agent_known(const NodeId& node, const caf::actor& agent);
   void drop(const std::string& name, const std::string& reason);
   bool may_warn();

@@ -38,6 +38,7 @@ struct SimNode : MeshListener {
   std::map<std::string, caf::actor> agents;
   std::vector<std::string> history;
   std::string refusal;
+  Errc refusal_code = Errc::ok;
   int asked = 0;
 
   SimNode(sim::SimHost& h, const std::string& job, int task, std::vector<std::string> seeds,
@@ -84,7 +85,10 @@ struct SimNode : MeshListener {
     agents.erase(m.name());
     history.push_back("down " + m.name());
   }
-  void refused(Errc, const std::string& reason) override { refusal = reason; }
+  void refused(Errc code, const std::string& reason) override {
+    refusal_code = code;
+    refusal = reason;
+  }
 };
 
 struct World {
@@ -390,6 +394,27 @@ TEST_CASE("a stranger at the address of a member that died ends nobody, nor does
     CHECK(a.agents.size() == 1);
     CHECK(b.agents.size() == 1);
     calls.clear();
+  }
+}
+
+TEST_CASE(
+    "a process with the node id of another one is to be started again, others that do not fit "
+    "end") {
+  for (const auto& [why, code] : {std::pair(Refusal::same_node, Errc::peer_lost),
+                                  std::pair(Refusal::other_ops, Errc::bad_configuration)}) {
+    World w(14);
+    Hello other = hello_of("ps", 0);
+    other.cluster = "troupe";
+    const auto packet = encode(refusal(other, why, "it does not fit"));
+    std::vector<std::unique_ptr<Stranger>> calls;
+    const auto there =
+        w.net.add("ps0").listen("127.0.0.1:1000", [&, packet = packet](ConnectionPtr connection) {
+          calls.push_back(std::make_unique<Stranger>(std::move(connection)));
+          calls.back()->say(packet);
+        });
+    SimNode& node = w.add("worker", 0, {"127.0.0.1:1000"});
+    REQUIRE(w.run_until([&] { return !node.refusal.empty(); }, 10s));
+    CHECK(node.refusal_code == code);
   }
 }
 

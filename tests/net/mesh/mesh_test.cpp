@@ -1,5 +1,9 @@
 // Meshes over loopback: several actor systems in one process, each with its own net thread, as real
 // processes have them.
+#include <sstream>
+
+#include <spdlog/sinks/ostream_sink.h>
+
 #include "tests/support/mesh_node.hpp"
 
 namespace troupe {
@@ -168,9 +172,16 @@ TEST_CASE("processes that do not fit together are told why") {
     CHECK(b.refusal.find(a.address) != b.refusal.npos);
   }
   SUBCASE("other ops") {
-    MeshNode b("worker", 0, {a.address}, [](MeshOptions& o) { o.fingerprint = 99; });
+    std::ostringstream log;
+    const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(log);
+    MeshNode b("worker", 0, {a.address}, [&](MeshOptions& o) {
+      o.fingerprint = 99;
+      o.log = std::make_shared<spdlog::logger>("net", sink);
+    });
     REQUIRE(b.wait([&] { return !b.refusal.empty(); }));
     CHECK(b.refusal.find("different ops") != b.refusal.npos);
+    b.stop();                                                     // nothing logs any more
+    CHECK(log.str().find("different ops") == std::string::npos);  // its owner says it
   }
   SUBCASE("an older incarnation of a task") {
     {
