@@ -75,7 +75,7 @@ namespace {
 
 struct JoinOptions {
   std::optional<std::string> job, listen, announce, spec, address_file;
-  std::optional<int> task, alive_fd;
+  std::optional<int> task, alive_fd, listen_fd;
   std::optional<int64_t> incarnation;
   std::optional<std::string> tls;
   std::vector<std::string> seeds, hosts;
@@ -110,6 +110,8 @@ void add_join(Flags& flags, JoinOptions& to) {
   flags.add("alive-fd", &to.alive_fd,
             "for supervisors: write a byte to this open file five times a second, as long as the "
             "network thread runs");
+  flags.add("listen-fd", &to.listen_fd,
+            "for supervisors: this open file is a socket that listens at --listen already");
   add_node_flags(flags, to.node);
 }
 
@@ -177,6 +179,12 @@ NodeOptions node_of(const JoinOptions& given) {
   out.process.log_level = log_level(given.node.log_level);
   out.process.data_dirs = given.node.data_dirs;
   out.process.ops = troupe::ops_with_plugins(absolute_paths(given.node.plugins));
+  if (given.listen_fd && !given.listen)
+    throw Error(Errc::invalid_argument, "--listen-fd wants --listen, the address of its socket");
+  if (given.listen_fd && *given.listen_fd < 3)
+    throw Error(Errc::invalid_argument, "--listen-fd ", *given.listen_fd,
+                " is not an open file of a supervisor");
+  out.listen_fd = given.listen_fd.value_or(-1);
   if (given.alive_fd) {
     const int fd = *given.alive_fd;
     if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)

@@ -37,10 +37,9 @@ constexpr LocalCluster::Millis kLateMax = 1'000ms;
 // From the start of a node until it must have been heard, whatever the machine is busy with.
 constexpr LocalCluster::Millis kStartPatience = 30'000ms;
 
-// Binds a port of 127.0.0.1 (0: any free one) without listening, and makes `port` the real one. As
-// all who bind it say SO_REUSEADDR, the node can listen there, and the system gives it to nobody
-// else.
-int hold_port(uint16_t& port) {
+// Listens at a port of 127.0.0.1 (0: any free one), and makes `port` the real one. Another user can
+// bind a port that is only bound here, and listen first.
+int listen_at(uint16_t& port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;
   sockaddr_in address{};
@@ -49,7 +48,7 @@ int hold_port(uint16_t& port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-      bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(fd, SOMAXCONN) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     const int why = errno;
     if (fd >= 0) close(fd);
@@ -109,7 +108,7 @@ pid_t spawn(const Spawn& what, const troupe::LogSink& say) {
   if (what.own_group) setpgid(0, 0);
   if (what.output >= 0) dup2(what.output, 1), dup2(what.output, 2);
   if (what.lines >= 0) dup2(what.lines, 1);
-  if (what.inherited >= 0) fcntl(what.inherited, F_SETFD, 0);
+  for (const int fd : what.inherited) fcntl(fd, F_SETFD, 0);
   for (const auto& [key, value] : what.environment) setenv(key.c_str(), value.c_str(), 1);
   signals.release_as_child();
   signal(SIGPIPE, SIG_DFL);
@@ -155,7 +154,7 @@ LocalCluster::LocalCluster(troupe::ClusterSpec spec, const Announced& announced,
   for (auto& [job, addresses] : spec_.jobs)
     for (std::string& address : addresses) {
       auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
-      held_ports_.push_back(hold_port(port));
+      sockets_.push_back(listen_at(port));
       address = "127.0.0.1:" + std::to_string(port);
       nodes_.push_back({job, static_cast<int>(&address - addresses.data()), address, address});
     }
@@ -181,7 +180,7 @@ bool LocalCluster::is_away(const Node& node) const {
 }
 
 LocalCluster::~LocalCluster() {
-  for (int fd : held_ports_) close(fd);
+  for (int fd : sockets_) close(fd);
   for (const Node& node : nodes_)
     if (node.pulse >= 0) close(node.pulse);
 }
@@ -271,6 +270,7 @@ void LocalCluster::start(Node& node) {
   int pulse[2];
   if (pipe2(pulse, O_CLOEXEC | O_NONBLOCK) != 0)
     throw Error(Errc::io, "no pipe: ", std::strerror(errno));
+  const int socket = sockets_.at(static_cast<size_t>(&node - nodes_.data()));
   Spawn what;
   // Or it would die at the same fail point for ever.
   if (node.incarnation > 0) what.environment = {{"TROUPE_FAILPOINTS", ""}};
@@ -281,6 +281,7 @@ void LocalCluster::start(Node& node) {
                   "--task",        std::to_string(node.task),
                   "--incarnation", std::to_string(node.incarnation),
                   "--listen",      node.address,
+                  "--listen-fd",   std::to_string(socket),
                   "--alive-fd",    std::to_string(pulse[1])};
   for (const Node& other : nodes_)
     if (&other != &node) what.command.insert(what.command.end(), {"--seed", other.announced});
@@ -289,7 +290,7 @@ void LocalCluster::start(Node& node) {
   what.command.insert(what.command.end(), node_flags_.begin(), node_flags_.end());
   what.output = open_log(node);  // in a folder that is there
   if (const std::string error = secret_ ? secret_->keep() : ""; !error.empty()) warn(error);
-  what.inherited = pulse[1];
+  what.inherited = {pulse[1], socket};
   what.own_group = true;  // signals of a terminal reach nodes through us, in order
   node.pid = spawn(what, say_);
   close(pulse[1]);

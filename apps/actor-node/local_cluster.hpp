@@ -3,8 +3,9 @@
 //
 // Owner: up(). A node that ended is started again after a backoff, within an intensity; one that is
 // frozen is killed, and then it has ended. A node whose file JOB-TASK.away is in the directory is
-// not started, and its end is no death. Ports stay ours from the first start to the last, so that
-// nobody takes one while its node is down.
+// not started, and its end is no death. The sockets at which nodes listen are ours and listen from
+// the first start to the last, so that nobody takes a port while its node is down, and a process
+// that dials then waits for the next start.
 #pragma once
 
 #include <sys/types.h>
@@ -27,10 +28,10 @@ struct Spawn {
   std::vector<std::string> command;
   std::string file = {};  // the file to run; empty: the first word of the command
   std::vector<std::pair<std::string, std::string>> environment = {};
-  int output = -1;         // its standard output and error; -1: ours
-  int lines = -1;          // its standard output alone; -1: as above
-  int inherited = -1;      // an open file it keeps
-  bool own_group = false;  // of processes: a terminal's Ctrl-C does not reach it
+  int output = -1;                  // its standard output and error; -1: ours
+  int lines = -1;                   // its standard output alone; -1: as above
+  std::vector<int> inherited = {};  // open files that it keeps
+  bool own_group = false;           // of processes: a terminal's Ctrl-C does not reach it
 };
 // It is killed when we die: it never outlives us. If the command cannot be run it says so with
 // `say`, and exits with 127 or 126. Throws: Error(io).
@@ -91,7 +92,7 @@ class LocalCluster {
   const troupe::LogSink say_;
   const SecretFile* secret_ = nullptr;  // null: not ours to keep
   std::vector<Node> nodes_;
-  std::vector<int> held_ports_;  // sockets
+  std::vector<int> sockets_;  // of the nodes, in their order
   bool gave_up_ = false;
   Time::time_point looked_at_ = Time::now();
 };

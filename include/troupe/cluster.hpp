@@ -26,6 +26,9 @@ struct NodeOptions {
   // The address that the others dial, where a relay or NAT leads from it to `listen`; empty: that
   // of `listen`. "none": they do not dial this node, and it dials them.
   std::string announce = {};
+  // A socket that listens at `listen` already, for a supervisor that keeps the port while the node
+  // is down; -1: the node makes its own.
+  int listen_fd = -1;
   std::vector<std::string> seeds = {};  // members to join by, "host:port"; empty: this is the first
   // Tasks that the cluster will have, "/job:ps/task:0". Until all have joined, the log names the
   // missing ones from time to time. The node runs all the same.

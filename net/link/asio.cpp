@@ -4,9 +4,11 @@
 // into the link's buffers. Asio only reports when a socket is ready.
 #include "net/link/net_thread.hpp"
 
+#include <fcntl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -204,11 +206,13 @@ class AsioListener final : public Listener {
 
 class AsioThread final : public NetThread, public Transport, public Clock {
  public:
-  AsioThread() : work_(asio::make_work_guard(io_)), thread_([this] { io_.run(); }) {}
+  explicit AsioThread(int listen_fd)
+      : listen_fd_(listen_fd), work_(asio::make_work_guard(io_)), thread_([this] { io_.run(); }) {}
   ~AsioThread() override {
     work_.reset();
     io_.stop();
     thread_.join();
+    if (listen_fd_ >= 0) ::close(listen_fd_);
   }
   Transport& transport() override { return *this; }
   Clock& clock() override { return *this; }
@@ -244,10 +248,14 @@ class AsioThread final : public NetThread, public Transport, public Clock {
                   "; give an address of this machine, like 127.0.0.1:7000");
     tcp::acceptor acceptor(io_);
     const tcp::endpoint end = found.begin()->endpoint();
-    acceptor.open(end.protocol(), error);
-    if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
-    if (!error) acceptor.bind(end, error);
-    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    if (listen_fd_ >= 0) {
+      take_over(acceptor, end);
+    } else {
+      acceptor.open(end.protocol(), error);
+      if (!error) acceptor.set_option(asio::socket_base::reuse_address(true), error);
+      if (!error) acceptor.bind(end, error);
+      if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    }
     if (error == asio::error::address_in_use)
       throw Error(Errc::io, "cannot listen on ", address,
                   ": the port is in use; stop the other process or choose another port "
@@ -309,6 +317,20 @@ class AsioThread final : public NetThread, public Transport, public Clock {
   }
 
  private:
+  void take_over(tcp::acceptor& acceptor, const tcp::endpoint& wanted) {
+    const int fd = std::exchange(listen_fd_, -1);
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    boost::system::error_code error;
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0) {
+      ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+      acceptor.assign(wanted.protocol(), fd, error);
+      if (!error && acceptor.local_endpoint(error) == wanted && !error) return;
+    }
+    throw Error(Errc::bad_configuration, "file ", fd, " is no socket that listens at ",
+                format_address(wanted.address().to_string(), wanted.port()));
+  }
+
   struct TimerState {
     TimerState(asio::io_context& io, std::function<void()> f) : timer(io), fn(std::move(f)) {}
     asio::steady_timer timer;
@@ -338,6 +360,7 @@ class AsioThread final : public NetThread, public Transport, public Clock {
     std::function<void(ConnectionPtr, const std::string&)> on_done;
   };
 
+  int listen_fd_;  // -1: none, or taken over
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   std::thread thread_;
@@ -345,7 +368,9 @@ class AsioThread final : public NetThread, public Transport, public Clock {
 
 }  // namespace
 
-std::unique_ptr<NetThread> make_net_thread() { return std::make_unique<AsioThread>(); }
+std::unique_ptr<NetThread> make_net_thread(int listen_fd) {
+  return std::make_unique<AsioThread>(listen_fd);
+}
 
 uint64_t SystemRng::next() {
   uint64_t out = 0;

@@ -13,7 +13,9 @@ class NetThread {
   virtual Transport& transport() = 0;
   virtual Clock& clock() = 0;
 };
-std::unique_ptr<NetThread> make_net_thread();
+// `listen_fd`: a socket that listens already, at the address that listen() is asked for first; -1:
+// none. The thread takes it over.
+std::unique_ptr<NetThread> make_net_thread(int listen_fd = -1);
 
 // Random numbers from the operating system.
 class SystemRng final : public Rng {

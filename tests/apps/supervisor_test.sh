@@ -36,6 +36,20 @@ done
   echo "$first $second"
   [ "$second" -gt "$first" ]' "$out/numbers" >"$out/log" 2>&1 || fail 'a later start of a node has no larger number'
 
+# Nobody takes the port of a node that is down, and who dials it waits for the next start.
+"$build/actor-node" up --run-dir "$out/port" bash -c '
+  address=$(sed -n "s/^worker = //p" "$0/cluster.spec")
+  for i in 1 2 3; do
+    pid=$(cat "$0/worker-0.pid")
+    kill -9 "$pid"
+    while [ -e "/proc/$pid/fd/0" ]; do :; done
+    exec 3<>"/dev/tcp/${address%:*}/${address#*:}" || exit 3
+    exec 3>&-
+    "$1" join --job worker --task 9 --listen "$address" 2>"$0/taker" && exit 4
+    grep -q "the port is in use" "$0/taker" || exit 5
+    until next=$(cat "$0/worker-0.pid") && [ "$next" != "$pid" ]; do :; done
+  done' "$out/port" "$build/actor-node" >"$out/log" 2>&1 || fail "a port of a node that is down: exit code $?"
+
 # A frozen node is named, killed and started again; the weights are those of an undisturbed run.
 for job in worker ps; do
   : >"$out/log"  # the log of the run before may hold the awaited lines
