@@ -238,11 +238,14 @@ Errc LocalCluster::ended(pid_t pid, int status, bool stopping) {
   const auto now = Time::now();
   while (!node.restarts.empty() && now - node.restarts.front() > limits_.restarts_within)
     node.restarts.pop_front();
-  if (node.restarts.size() >= static_cast<size_t>(limits_.restarts))
+  if (node.restarts.size() >= static_cast<size_t>(limits_.restarts)) {
+    const std::string said = last_words(log);
     return give_up(Errc::peer_lost,
                    troupe::detail::concat(what, ", the ", ordinal(limits_.restarts + 1),
                                           " time in ", limits_.restarts_within.count() / 1e3,
-                                          " s: giving up. Its log: ", log.string()));
+                                          " s: giving up. Its log: ", log.string(),
+                                          said.empty() ? "" : ", which ends with: ", said));
+  }
   node.restarts.push_back(now);
   const auto backoff = kBackoffFirst * (1 << std::min(node.restarts.size() - 1, kBackoffDoubles));
   node.start_at = now + backoff;

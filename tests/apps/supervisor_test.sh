@@ -146,11 +146,12 @@ grep -q 'the 6th time in 60 s: giving up. Its log: ' "$out/log" || fail 'the sup
 # The number of restarts is the user's, and so is the time in which they count.
 for restarts in 0 1; do
   timeout 60 "$build/actor-node" up --restarts $restarts --restarts-within 90 --run-dir "$out/few" bash -c '
+    until grep -q listening "$0/worker-0.log"; do :; done
     while :; do kill -9 "$(cat "$0/worker-0.pid")"; read -rt 0.02 <> <(:); done 2>/dev/null' "$out/few" >"$out/log" 2>&1
   code=$?
   [ $code = 69 ] || fail "$restarts restarts: exit code $code"
   [ "$(grep -c 'starts it again' "$out/log")" = $restarts ] || fail "not $restarts restarts"
-  grep -q "the $([ $restarts = 0 ] && echo 1st || echo 2nd) time in 90 s: giving up" "$out/log" || fail "$restarts restarts: not said"
+  grep -q "the $([ $restarts = 0 ] && echo 1st || echo 2nd) time in 90 s: giving up. Its log: .*/worker-0.log, which ends with: ." "$out/log" || fail "$restarts restarts: not said"
 done
 timeout 60 "$build/actor-node" up --restarts 1 --restarts-within 1 --run-dir "$out/few" bash -c '
   for n in 1 2 3; do
