@@ -20,23 +20,24 @@ struct TarForm {
 inline std::string tar_entry(const std::string& name, const std::string& content,
                              const TarForm& form = {}) {
   std::string header(512, '\0');
-  header.replace(0, name.size(), name);
-  header.replace(100, 7, "0000644");
+  // g++ 12 sees a longer text than there is, if std::string::replace() does this.
+  const auto put = [&](size_t at, const std::string& field) {
+    for (const char c : field) header.at(at++) = c;
+  };
+  put(0, name);
+  put(100, "0000644");
   char size[13];
   std::snprintf(size, sizeof size, "%011zo", content.size());
-  if (form.size.empty())
-    header.replace(124, 11, size);
-  else
-    header.replace(124, form.size.size(), form.size);
-  header.replace(148, 8, "        ");
+  put(124, form.size.empty() ? std::string(size, 11) : form.size);
+  put(148, "        ");
   header[156] = form.type;
-  header.replace(257, form.magic.size(), form.magic);
-  header.replace(345, form.prefix.size(), form.prefix);
+  put(257, form.magic);
+  put(345, form.prefix);
   unsigned sum = 0;
   for (const char c : header) sum += static_cast<unsigned char>(c);
   char text[8];
   std::snprintf(text, sizeof text, "%06o", sum);
-  header.replace(148, 7, text, 7);
+  put(148, std::string(text, 7));
   return header + content + std::string((512 - content.size() % 512) % 512, '\0');
 }
 
