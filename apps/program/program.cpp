@@ -50,7 +50,6 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
   flags.add("cluster", &to.cluster, "name of that cluster (default: troupe)");
   flags.add("secret-file", &to.trust.secret_file,
             "file of that cluster's secret; without it: the one that TROUPE_SECRET_FILE names");
-  add_failpoints(flags, to.failpoints);
   flags.add("tls", &to.trust.tls,
             "folder of ca.pem, cert.pem and key.pem, for a cluster whose links are encrypted; "
             "without it: the one that TROUPE_TLS_DIR names");
@@ -92,10 +91,12 @@ int run_program(ProgramOptions& options, const std::string& summary, int argc, c
   return exit_code_of(console_voice("text", options.name), [&] {
     Flags flags(options.name, options.name + ": " + summary);
     add(flags);
+    std::optional<std::string> failpoints;
+    add_failpoints(flags, failpoints);
     if (!flags.parse({argv + 1, argv + argc})) return 0;
     return exit_code_of(options.say(), [&] {
-      if (list_failpoints(options.failpoints)) return 0;
-      if (options.failpoints) set_fail_points(*options.failpoints);
+      if (list_failpoints(failpoints)) return 0;
+      if (failpoints) set_fail_points(*failpoints);
       const int code = run();
       if (code == 0 && !options.unsaved.empty()) throw Error(Errc::io, options.unsaved);
       return code;

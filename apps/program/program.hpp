@@ -34,7 +34,6 @@ struct ProgramOptions {
   struct Trust {
     std::optional<std::string> secret_file, tls;
   } trust;
-  std::optional<std::string> failpoints;
   std::string log_format = "text", log_level = "warn";
 
   Cluster where() const;
