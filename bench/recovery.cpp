@@ -39,7 +39,7 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int kPs = 2, kWorkers = 2;
-constexpr int64_t kCheckpointEvery = 500;  // steps
+constexpr int64_t kCheckpointEvery = 200;  // steps
 constexpr Seconds kUndisturbed{4};         // before a shot
 constexpr Seconds kGiveUp{60};             // a training that has not gone on by then has failed
 constexpr Seconds kProgramFrozen{10};
@@ -208,6 +208,22 @@ std::vector<Tower> build(Graph& g, int64_t mib) {
   return towers;
 }
 
+// A restore without a checkpoint would begin at step 0.
+void wait_for_checkpoint() {
+  const auto end = Clock::now() + kGiveUp;
+  const std::filesystem::path folder = run_folder() + "/checkpoints";
+  const auto is_there = [&] {
+    std::error_code none;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+      if (entry.path().string().ends_with(".manifest.json")) return true;
+    return false;
+  };
+  while (!is_there()) {
+    if (Clock::now() > end) throw Error(Errc::timeout, "no checkpoint in ", kGiveUp.count(), " s");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 void nap(Seconds length) { std::this_thread::sleep_for(length); }
 
 // Fires each shot `rounds` times, with quiet time before.
@@ -280,6 +296,7 @@ int child(const Options& options, int64_t rounds, int64_t kills, int64_t mib) {
   std::thread shooter([&] {
     try {
       watch.next_step(Clock::time_point{});
+      wait_for_checkpoint();
       if (rounds > 0) shoot(options, watch, rounds, mib);
       if (kills > 0) measure_goodput(options, watch, kills, mib);
     } catch (...) {
