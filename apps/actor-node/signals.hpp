@@ -15,9 +15,9 @@ extern std::atomic<bool> group_has_heard;
 // A SIGHUP that we were told to ignore (nohup) stays ignored. Throws: Error(io) when there is no
 // pipe to be had.
 void catch_signals(std::initializer_list<int> numbers);
-// Returns when a caught signal has come, at the latest after `patience`.
 // For a loop that waits for more than signals: readable when one has come, until wait_for_signal().
 int signal_file();
+// Returns when a caught signal has come, at the latest after `patience`.
 void wait_for_signal(std::chrono::milliseconds patience);
 
 // While it lives no signal is delivered to this thread. For the moment between fork and exec, where
