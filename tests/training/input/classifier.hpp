@@ -24,8 +24,8 @@ inline std::string idx(std::vector<unsigned char> dims, const std::string& eleme
 }
 
 // Records of two pixels, and labels that tell which one is larger.
-struct Files {
-  Files()
+struct PixelFiles {
+  PixelFiles()
       : images("images", idx({kRecords, 2}, pixels())),
         labels("labels", idx({kRecords}, classes())) {}
   static std::string pixels() {

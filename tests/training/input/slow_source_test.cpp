@@ -33,7 +33,7 @@ struct Held {
 };
 
 TEST_CASE("a source that needs longer than patience for a step does not end the training") {
-  const Files files;
+  const PixelFiles files;
   std::atomic<int> told = 0;
   // Drops all records until the training has said twice that it still waits.
   const auto ops = with_filter([&] { return told >= 2; });
@@ -58,7 +58,7 @@ TEST_CASE("a source that needs longer than patience for a step does not end the 
 }
 
 TEST_CASE("a source that does not move ends the training when patience does") {
-  const Files files;
+  const PixelFiles files;
   const auto held = std::make_shared<Held>();
   const Source source = files.source().filter("filtered").batch(4);
   Classifier model(1, &source, Held::ops(held));
@@ -72,7 +72,7 @@ TEST_CASE("a source that does not move ends the training when patience does") {
 }
 
 TEST_CASE("a training whose data end early says so") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches().repeat(1);
   Classifier model(1, &source);
   Session session = Session::local(model.graph);
@@ -88,7 +88,7 @@ TEST_CASE("a training whose data end early says so") {
 }
 
 TEST_CASE("a read of a session that has ended is cancelled, and makes no source") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches();
   Classifier model(1, &source);
   Session session = Session::local(model.graph);
@@ -118,7 +118,7 @@ Evaluation counting(const Classifier& model) {
 }
 
 TEST_CASE("evaluate() wants batches of one epoch") {
-  const Files files;
+  const PixelFiles files;
   Classifier model(1, nullptr);
   Session session = Session::local(model.graph);
   const auto text = [&](const Source& source) {
@@ -130,7 +130,7 @@ TEST_CASE("evaluate() wants batches of one epoch") {
 }
 
 TEST_CASE("fit makes the records of a validation source with cache() once") {
-  const Files files;
+  const PixelFiles files;
   std::atomic<int> calls = 0;
   const auto ops = with_filter([&] { return ++calls > 0; });
   const Source source = files.batches(),
@@ -147,7 +147,7 @@ TEST_CASE("fit makes the records of a validation source with cache() once") {
 }
 
 TEST_CASE("an evaluation that waits for its source can be cancelled") {
-  const Files files;
+  const PixelFiles files;
   const auto held = std::make_shared<Held>();
   Classifier model(1, nullptr, Held::ops(held));
   Session session = Session::local(model.graph);
@@ -165,7 +165,7 @@ TEST_CASE("an evaluation that waits for its source can be cancelled") {
 }
 
 TEST_CASE("fit() of a source refuses options that the source decides") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches();
   Classifier model(1, &source);
   Session session = Session::local(model.graph);

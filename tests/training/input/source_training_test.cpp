@@ -22,7 +22,7 @@ std::string trained(const Source& source, int replicas, TrainOptions options = {
 }
 
 TEST_CASE("a training that reads a source has the weights of one that is fed its batches") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches();
   Classifier fed(2, nullptr);
   std::vector<std::vector<Record>> steps(2);
@@ -45,7 +45,7 @@ TEST_CASE("a training that reads a source has the weights of one that is fed its
 }
 
 TEST_CASE("a training whose data ends takes its last checkpoint, and ends at once when resumed") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches().repeat(2);
   Folder folder("source-end");
   TrainOptions options;
@@ -66,7 +66,7 @@ TEST_CASE("a training whose data ends takes its last checkpoint, and ends at onc
 }
 
 TEST_CASE("a training that is resumed with another source says so, and where they differ") {
-  const Files files;
+  const PixelFiles files;
   Folder folder("source-other");
   std::vector<std::string> warnings;
   TrainOptions options;
@@ -111,7 +111,7 @@ TEST_CASE("messages call a source by its file, whatever lists it takes") {
 }
 
 TEST_CASE("fit reads a source for training and one for validation") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches(), held = files.source().take(9).batch(4);
   Classifier model(2, &source);
   Session session = Session::local(model.graph, {.threads = 2});
@@ -138,7 +138,7 @@ TEST_CASE("fit reads a source for training and one for validation") {
 // on the way.
 TEST_CASE("sources are read on the workers, and a killed worker changes no bit" *
           doctest::test_suite("slow")) {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches();
   TrainOptions options;
   options.steps = 40;
@@ -159,7 +159,7 @@ TEST_CASE("sources are read on the workers, and a killed worker changes no bit" 
 }
 
 TEST_CASE("actors of sources that are killed are made anew, and no bit changes") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches();
   TrainOptions options;
   options.steps = 60;
@@ -177,7 +177,7 @@ TEST_CASE("actors of sources that are killed are made anew, and no bit changes")
 }
 
 TEST_CASE("a record that cannot be made ends the training with its place") {
-  const Files files;
+  const PixelFiles files;
   const auto ops = ops_with({}, {{"fail", [](const Fields& fields, const SourceArgs&) {
                                     return SourceStep{.fields = fields,
                                                       .map = [](const SourceCall& call) -> Record {
@@ -199,7 +199,7 @@ TEST_CASE("a record that cannot be made ends the training with its place") {
 }
 
 TEST_CASE("a function of a source that does not return is named, and the session can be closed") {
-  const Files files;
+  const PixelFiles files;
   std::mutex mutex;
   std::condition_variable released;
   bool go_on = false, inside = false;
@@ -234,7 +234,7 @@ TEST_CASE("a function of a source that does not return is named, and the session
 }
 
 TEST_CASE("a run that is no training step feeds a source's outputs, or gives the number") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.source().batch(4);
   Classifier model(1, &source);
   Session session = Session::local(model.graph);
@@ -259,7 +259,7 @@ TEST_CASE("a run that is no training step feeds a source's outputs, or gives the
 }
 
 TEST_CASE("a source is read for a replica that it has") {
-  const Files files;
+  const PixelFiles files;
   Graph graph;
   const auto scope = graph.scope({.replica = 1});
   has(error_text(Errc::invalid_argument, [&] { read_source(graph, files.batches()); }),
@@ -267,7 +267,7 @@ TEST_CASE("a source is read for a replica that it has") {
 }
 
 TEST_CASE("a training of a source without an end wants a number of steps") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches();
   Classifier model(1, &source);
   Session session = Session::local(model.graph);
@@ -276,7 +276,7 @@ TEST_CASE("a training of a source without an end wants a number of steps") {
 }
 
 TEST_CASE("fit() wants towers that read its source, for as many replicas as there are towers") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches(), other = files.source().batch(5);
   Classifier model(2, &source);
   Session session = Session::local(model.graph);
@@ -287,7 +287,7 @@ TEST_CASE("fit() wants towers that read its source, for as many replicas as ther
 }
 
 TEST_CASE("two nodes of a graph may read one source") {
-  const Files files;
+  const PixelFiles files;
   const Source source = files.batches().repeat(1);
   Graph graph;
   const Output number = placeholder(graph, DType::i64, {});
@@ -302,7 +302,7 @@ TEST_CASE("two nodes of a graph may read one source") {
 }
 
 TEST_CASE("replicas share batches, and a source that ends otherwise is refused") {
-  const Files files;
+  const PixelFiles files;
   Graph graph;
   has(error_text(Errc::invalid_argument,
                  [&] { read_source(graph, files.source(), {.replicas = 2}); }),
@@ -311,7 +311,7 @@ TEST_CASE("replicas share batches, and a source that ends otherwise is refused")
 }
 
 TEST_CASE("a function that says the data have ended does not end a training well") {
-  const Files files;
+  const PixelFiles files;
   const auto ops =
       ops_with({}, {{"end", [](const Fields& fields, const SourceArgs&) {
                        return SourceStep{.fields = fields, .map = [](const SourceCall&) -> Record {
@@ -327,14 +327,14 @@ TEST_CASE("a function that says the data have ended does not end a training well
 }
 
 TEST_CASE("a process that finds other files than the program saw refuses to read") {
-  std::optional<Files> files(std::in_place);
+  std::optional<PixelFiles> files(std::in_place);
   const Source source = files->batches();
   Classifier model(2, &source);
   Session session = Session::local(model.graph);
   const std::string path = files->labels.path();
   files.reset();
-  const TempFile images("images", idx({kRecords, 2}, Files::pixels())),
-      labels("labels", gzip(idx({kRecords}, Files::classes())));
+  const TempFile images("images", idx({kRecords, 2}, PixelFiles::pixels())),
+      labels("labels", gzip(idx({kRecords}, PixelFiles::classes())));
   CHECK(labels.path() == path);
   const std::string text =
       error_text(Errc::bad_data, [&] { train(session, model.towers, {.steps = 1}); });
@@ -350,7 +350,7 @@ TEST_CASE("a graph's towers load the files of a source once") {
               return SourceStep{.fields = fields,
                                 .map = [](const SourceCall& call) { return call.record(); }};
             }}});
-  const Files files;
+  const PixelFiles files;
   const Source source = files.source().map("same").batch(4);
   const Classifier model(3, &source, ops);
   CHECK(built == 1);
@@ -364,7 +364,7 @@ TEST_CASE("a graph's towers load the files of a source once") {
 }
 
 TEST_CASE("the second field of a source is the label where none is called so") {
-  const Files files;
+  const PixelFiles files;
   const Source source =
       files.source()
           .map("rename", {{"from", std::string("label")}, {"to", std::string("targets")}})
