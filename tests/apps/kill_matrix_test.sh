@@ -42,19 +42,19 @@ train() {  # RULE OUT [FLAGS OF up --] [FLAGS OF THE PROGRAM]
   while (($# > 0)) && [ "$1" != -- ]; do of_up+=("$1") && shift; done
   shift
   timeout 120 "$build/actor-node" up --ps 2 --workers 2 --threads 1 "${of_up[@]}" "$build/train_digits" --digits "$data" \
-    --steps 80 --rule "$rule" --out "$folder" "$@" >>"$out/log" 2>&1
+    --steps 80 --rule "$rule" --out "$folder" "$@" >>"$out/log" 2>&1 </dev/null
 }
 hash_of() { grep "^$1 .*sha256" "$out/log" | tail -n 1 | sed 's/.*sha256 \([0-9a-f]*\).*/\1/'; }
 deaths() { grep -c "/job:$1/task:0 (pid [0-9]*) was ended by signal 9" "$out/log"; }
 
 try() {  # RULE VICTIM POINTS OF up, OF THE PROGRAM
-  local rule=$1 victim=$2 points=$3 of_program=$4 code=0
-  local case="$rule $victim ${points}${of_program}"
+  local rule=$1 victim=$2 points=$3 own=$4 code=0 lost told
+  local case="$rule $victim ${points}${own}"
   : >"$out/log"
   rm -rf "$out/train"
   tried=$((tried + 1))
-  if [ -n "$of_program" ]; then
-    train "$rule" "$out/train" -- --failpoints "$of_program" || code=$?
+  if [ -n "$own" ]; then
+    train "$rule" "$out/train" -- --failpoints "$own" || code=$?
     [ "$code" = 137 ] || fail "$case: the program did not die at its fail point: exit code $code"
     code=0
     train "$rule" "$out/train" -- --resume || code=$?

@@ -53,7 +53,7 @@ TEST_CASE("simulated trainings, and a push that waits, come to each fail point")
     o.hidden = 4200;  // gradients are large
     o.edges = true;
   };
-  for (uint64_t seed = 1; seed <= 8 && reached.size() < kFailPoints.size(); ++seed) {
+  for (uint64_t seed = 1; seed <= 24 && reached.size() < kFailPoints.size(); ++seed) {
     const sim::Training training(seed, options, [](sim::FaultPlan& plan) {
       plan.lose_messages(10, 10, 30);
       plan.cut_workers(1);
