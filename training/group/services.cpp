@@ -90,8 +90,9 @@ class Services final : public ProcessServices {
           self->delayed_send(self, kResendTick, caf::tick_atom_v);
           return {[this, self](const RouteParameters& m) {
                     return answer([&] {
-                      if (const auto& from = self->current_sender())
-                        process_.leases().hold(m.session, from->node(), self->clock().now());
+                      const auto& from = self->current_sender();
+                      if (!from) throw without_sender();
+                      process_.leases().hold(m.session, from->node(), self->clock().now());
                       set_routes(*client(m.session), m);
                       return caf::unit;
                     });

@@ -32,6 +32,11 @@ using ShardOrders = caf::typed_actor<
     caf::replies_to<AskWaits>::with<Waits>>;                 // tells its waits
 using ShardHandle = ShardOrders::extend_with<ShardDoor>;
 
+// The refusal of an order that nobody could own or take back.
+inline Error without_sender() {
+  return Error(Errc::invalid_argument, "an order without a sender");
+}
+
 // Throws: Error for an invalid request: slices out of bounds, or given twice.
 ShardHandle spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
                         const CreateShard& order, const std::function<void(Shard&)>& on_shard = {});

@@ -53,15 +53,16 @@ uint64_t ShardActorState::sender() {
 }
 
 // A claim outlives its session, so that one which comes back after it was replaced is too late.
-ShardDescription ShardActorState::own(const CreateShard& m) {
+caf::result<ShardDescription> ShardActorState::own(const CreateShard& m) {
   const auto& who = self->current_sender();
+  if (!who) return error_of(without_sender());
   const auto asker = caf::actor_cast<caf::actor_addr>(who);
   const bool is_free =
       !owner.session ||
       (owner.away && (owner.ended || self->clock().now() - *owner.away >= kOwnerAway));
-  if (!owner.session) owner.alone = asker && m.container.starts_with(kOwnContainer);
-  const auto may_own = [&] { return !owner.alone || asker.node() == owner.session.node(); };
-  if (!owner.session || ((m.claim > owner.claim || (m.takes_over && is_free)) && may_own())) {
+  if (!owner.session) owner.alone = m.container.starts_with(kOwnContainer);
+  const bool may_own = !owner.alone || asker.node() == owner.session.node();
+  if (!owner.session || (may_own && (m.claim > owner.claim || (m.takes_over && is_free)))) {
     if (owner.session != asker) owner.watched = false;
     owner.session = asker;
     owner.claim = std::max(owner.claim, m.claim);
@@ -71,7 +72,7 @@ ShardDescription ShardActorState::own(const CreateShard& m) {
   if (out.created) {
     owner.away.reset();
     owner.ended = false;
-    if (who && !std::exchange(owner.watched, true)) self->monitor(caf::actor_cast<caf::actor>(who));
+    if (!std::exchange(owner.watched, true)) self->monitor(caf::actor_cast<caf::actor>(who));
   }
   out.owner_away = owner.away.has_value();
   return out;

@@ -82,7 +82,7 @@ struct ShardActorState {
     return owed.owe(self->make_response_promise());
   }
   uint64_t sender();
-  ShardDescription own(const CreateShard& m);  // settles whose the shard is
+  caf::result<ShardDescription> own(const CreateShard& m);  // settles whose the shard is
   void down(const caf::down_msg& m);           // a sender, or the owner
   // The one way of pushes and pulls to the shard. `from`: the sender's number; takes the gradient.
   void handle(ShardRequest& request, uint64_t from, ShardActions& out);

@@ -80,6 +80,7 @@ ShardService::behavior_type run_shard_service(
   return {
       [self](const CreateShard& m) -> caf::result<ShardDescription> {
         ShardServiceState& state = self->state;
+        if (!self->current_sender()) return error_of(without_sender());
         if (m.session != 0) try {
             state.process->leases().hold(m.session, self->current_sender()->node(),
                                          self->clock().now());

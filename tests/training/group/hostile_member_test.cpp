@@ -14,6 +14,7 @@
 #include "net/wire/graph_proto.hpp"
 #include "training/group/services.hpp"
 #include "training/parameters/messages.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 namespace {
@@ -80,6 +81,10 @@ class HostileMember {
   template <class Message>
   void tell(const caf::actor& to, const Message& message) {
     (*self_)->send(to, message);
+  }
+  template <class Message>
+  void tell_unnamed(const caf::actor& to, const Message& message) {
+    caf::anon_send(to, message);
   }
   const caf::actor& agent() const { return agent_; }
   Process& ps() { return *ps_; }
@@ -302,6 +307,74 @@ TEST_CASE("a member takes back, replaces and adds nothing in a session of anothe
   owner->request(its, kSoon, InstallGraph{11, 0, 1, graph.bytes}).receive([] {}, refused);
   owner->request(its, kSoon, Uninstall{9, -1}).receive([](const EdgeCounts&) {}, refused);
   CHECK(evil.answer(evil.agent(), InstallGraph{9, 0, 1, graph.bytes}).first == Errc::ok);
+}
+
+TEST_CASE("an order without a sender is refused") {
+  HostileMember evil;
+  const caf::actor shards = evil.service("shards"), parameters = evil.service("parameters");
+  CreateShard create = one_shard(slice_of("w", {4}, 0, 4));
+  create.session = 9;
+  evil.tell_unnamed(shards, create);
+  create.session = 0;
+  create.takes_over = true;
+  evil.tell_unnamed(shards, create);
+  CHECK(evil.answer<ShardDescription>(shards, DescribeShard{"c", 0}).first == Errc::stale);
+  CHECK(evil.answer<ShardDescription>(shards, create).first == Errc::ok);
+  evil.tell_unnamed(shards, create);
+  CHECK(evil.answer<ShardDescription>(shards, DescribeShard{"c", 0}).first == Errc::ok);
+  RouteParameters routes{.session = 9, .epoch = 5, .slices = {slice_of("w", {4}, 0, 4)}};
+  routes.tasks = {"/job:worker/task:0"};
+  routes.doors = {1};
+  evil.tell_unnamed(parameters, routes);
+  routes.epoch = 1;
+  CHECK(evil.answer(parameters, routes).first == Errc::ok);
+  caf::scoped_actor other(evil.ps().system());
+  Errc code = Errc::ok;
+  other
+      ->request(caf::actor_cast<caf::actor>(evil.ps().services().actor("parameters")), kSoon,
+                routes)
+      .receive([] {}, [&](const caf::error& e) { code = from_caf(e).first; });
+  CHECK(code == Errc::invalid_argument);  // the session is the member's
+}
+
+TEST_CASE("a member begins and ends no steps of a session of another process") {
+  HostileMember evil;
+  const std::string cpu = "/job:ps/task:0/device:cpu:0";
+  const caf::actor its = caf::actor_cast<caf::actor>(evil.ps().agent());
+  caf::scoped_actor owner(evil.ps().system());
+  const auto refused = [](const caf::error& e) { FAIL(caf::to_string(e)); };
+  Graph g;
+  const Output value = dequeue(make_queue(g, {{DType::f32, Shape{}}}))[0];  // of an empty one
+  InstallParts parts{.session = 9, .executable = 0, .call = 0, .version = 1};
+  parts.fetches = {value.name()};
+  parts.devices = {cpu};
+  parts.client_device = cpu;
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    parts.placed_nodes.push_back(static_cast<int32_t>(i));
+    parts.placement.push_back(0);
+  }
+  owner->request(its, kSoon, InstallGraph{9, 0, 1, graph_to_proto(g)}).receive([] {}, refused);
+  owner->request(its, kSoon, parts).receive([](const PartsInstalled&) {}, refused);
+  const auto running = [&] {
+    int64_t out = -1;
+    owner->request(its, kSoon, Describe{})
+        .receive([&](const Description& d) { out = d.running_steps; }, refused);
+    return out;
+  };
+  evil.tell(evil.agent(), StartStep{.session = 9, .run = 1});
+  CHECK(evil.answer<Description>(evil.agent(), Describe{}).first == Errc::ok);
+  CHECK(running() == 0);
+  owner->send(its, StartStep{.session = 9, .run = 1});
+  CHECK(running() == 1);
+  evil.tell(evil.agent(), CancelStep{.session = 9, .run = 1});
+  CHECK(evil.answer<Description>(evil.agent(), Describe{}).first == Errc::ok);
+  bool ended = false;
+  owner->receive([&](const FinishStep&) { ended = true; },
+                 caf::after(std::chrono::milliseconds(200)) >> [] {});
+  CHECK_FALSE(ended);
+  owner->send(its, CancelStep{.session = 9, .run = 1});
+  owner->receive([&](const FinishStep&) { ended = true; }, caf::after(kSoon) >> [] {});
+  CHECK(ended);
 }
 
 }  // namespace troupe
