@@ -176,10 +176,7 @@ struct ShardFile {
   int64_t bytes = 0;
   std::string sha256;
 };
-inline constexpr std::string_view kOwnContainer = "session-";
-inline std::string own_container(uint64_t session) {
-  return detail::concat(kOwnContainer, session);
-}
+inline std::string own_container(uint64_t session) { return detail::concat("session-", session); }
 struct DropContainer {
   std::string container;
 };

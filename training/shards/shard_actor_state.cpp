@@ -60,7 +60,8 @@ caf::result<ShardDescription> ShardActorState::own(const CreateShard& m) {
   const bool is_free =
       !owner.session ||
       (owner.away && (owner.ended || self->clock().now() - *owner.away >= kOwnerAway));
-  if (!owner.session) owner.alone = m.container.starts_with(kOwnContainer);
+  if (!owner.session)
+    owner.alone = m.session != 0 && m.container == own_container(m.session);
   const bool may_own = !owner.alone || asker.node() == owner.session.node();
   if (!owner.session || (may_own && (m.claim > owner.claim || (m.takes_over && is_free)))) {
     if (owner.session != asker) owner.watched = false;

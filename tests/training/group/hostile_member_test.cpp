@@ -251,6 +251,22 @@ TEST_CASE("a member orders nothing of a shard that is another process's own") {
   CHECK(evil.answer<ShardDescription>(shards, DescribeShard{container, 0}).first == Errc::stale);
 }
 
+TEST_CASE("a container is shared unless it has the name of its own session") {
+  HostileMember other;
+  const caf::actor shards = other.service("shards");
+  caf::scoped_actor owner(other.ps().system());
+  CreateShard create = one_shard(slice_of("w", {4}, 0, 4));
+  create.container = "session-a";
+  create.session = 9;
+  owner->request(other.ps().services().actor("shards"), kSoon, create)
+      .receive([](const ShardDescription&) {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
+  create.session = 10;
+  create.claim = 1;
+  CHECK(other.answer<ShardDescription>(shards, create).first == Errc::ok);
+  const SetInitial values{"session-a", 0, 0, 1, 0, std::string(16, 0)};
+  CHECK(other.answer(shards, values).first == Errc::ok);
+}
+
 TEST_CASE("a member reads no files outside of the data folders of a process that has some") {
   const TempFolder data;
   HostileMember evil({data.path()});
