@@ -33,7 +33,7 @@ void SessionLeases::check_locked(uint64_t session, const caf::node_id& by) const
 
 bool SessionLeases::is_of_another_locked(uint64_t session, const caf::node_id& process) const {
   const auto holder = holders_.find(session);
-  return holder != holders_.end() && holder->second != process;
+  return holder != holders_.end() && holder->second.node != process;
 }
 
 bool SessionLeases::is_of_another(uint64_t session, const caf::node_id& process) const {
@@ -46,12 +46,14 @@ void SessionLeases::check(uint64_t session, const caf::node_id& by) const {
   check_locked(session, by);
 }
 
-void SessionLeases::hold(uint64_t session, const caf::node_id& by, TimePoint now) {
+void SessionLeases::hold(uint64_t session, const caf::node_id& by, TimePoint now, bool values) {
   std::lock_guard lock(mutex_);
   check_locked(session, by);
   const auto [program, fresh] = programs_.try_emplace(by);
   if (program->second.replaced) throw has_ended(session, kReplaced);
-  holders_[session] = by;
+  Holder& holder = holders_[session];
+  holder.node = by;
+  holder.values |= values;
   // A message may be looked at when the link that brought it is gone.
   if (fresh && by != here_) program->second.away = now;
   program->second.sessions.insert(session);
@@ -61,7 +63,7 @@ void SessionLeases::release(uint64_t session) {
   std::lock_guard lock(mutex_);
   const auto holder = holders_.find(session);
   if (holder == holders_.end()) return;
-  const auto program = programs_.find(holder->second);
+  const auto program = programs_.find(holder->second.node);
   holders_.erase(holder);
   program->second.sessions.erase(session);
 }
@@ -98,7 +100,9 @@ std::vector<SessionLeases::Over> SessionLeases::take_over(TimePoint now) {
         program.replaced ? kReplaced : detail::concat("its program was away for ", to_text(lease_));
     for (const uint64_t session : std::exchange(program.sessions, {})) {
       out.push_back({session, program.task, why});
+      const bool refused = program.replaced || holders_.at(session).values;
       holders_.erase(session);
+      if (!refused) continue;
       ended_[session] = why;
       ended_in_order_.push_back(session);
     }

@@ -1,6 +1,7 @@
 // SessionLeases: the sessions that hold something in this process, and the processes of their
 // programs. A session whose program is away for longer than the lease ends here, and so does one
-// whose program has been started again under the same task name. From then on it is refused.
+// whose program has been started again under the same task name. From then on it is refused, unless
+// it was only late and has lost no values here: its program makes all else again.
 //
 // Owner: the process; its agent ends the sessions. Thread: any.
 #pragma once
@@ -31,8 +32,8 @@ class SessionLeases {
       : lease_(lease), here_(std::move(here)) {}
 
   // The session of a program on that node keeps something here. Throws: Error(invalid_argument) if
-  // it has ended here, or is of another process.
-  void hold(uint64_t session, const caf::node_id& by, TimePoint now);
+  // it is refused here, or is of another process. `values`: their end is the session's, too.
+  void hold(uint64_t session, const caf::node_id& by, TimePoint now, bool values = false);
   void check(uint64_t session, const caf::node_id& by) const;  // as hold(); takes unknown sessions
   bool is_of_another(uint64_t session, const caf::node_id& process) const;
   void release(uint64_t session);  // it has ended in order and keeps nothing
@@ -66,9 +67,13 @@ class SessionLeases {
   const caf::node_id here_;
   mutable std::mutex mutex_;  // guards the rest
   std::map<caf::node_id, Program> programs_;
-  std::map<uint64_t, caf::node_id> holders_;  // by session
-  std::map<uint64_t, std::string> ended_;     // sessions, and why
-  std::deque<uint64_t> ended_in_order_;       // the oldest first
+  struct Holder {
+    caf::node_id node;
+    bool values = false;
+  };
+  std::map<uint64_t, Holder> holders_;     // by session
+  std::map<uint64_t, std::string> ended_;  // sessions that are refused, and why
+  std::deque<uint64_t> ended_in_order_;    // the oldest first
 };
 
 }  // namespace troupe

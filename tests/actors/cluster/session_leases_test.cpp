@@ -32,9 +32,9 @@ using Ids = std::vector<uint64_t>;
 
 }  // namespace
 
-TEST_CASE("a session ends when its program has been away for the lease, and is refused then") {
+TEST_CASE("a session ends after its program's lease; it is refused then if it has lost values") {
   Here here;
-  here.leases.hold(70, node(7), kBegin);
+  here.leases.hold(70, node(7), kBegin, /*values=*/true);
   here.leases.hold(71, node(7), kBegin);
   CHECK(here.over_at(24h).empty());
   CHECK_FALSE(here.leases.any_away());
@@ -47,6 +47,7 @@ TEST_CASE("a session ends when its program has been away for the lease, and is r
   here.leases.met("/job:client/task:7", 1, node(7));
   check_invalid([&] { here.leases.hold(70, node(7), kBegin); }, "its program was away for 10 min",
                 "--resume");
+  here.leases.hold(71, node(7), kBegin);  // it had no values
   here.leases.hold(72, node(7), kBegin);  // another session of the program
 }
 
