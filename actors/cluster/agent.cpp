@@ -3,6 +3,7 @@
 #include "actors/cluster/agent.hpp"
 
 #include <map>
+#include <optional>
 
 #include "actors/async/guard.hpp"
 #include "actors/cluster/installation.hpp"
@@ -20,6 +21,8 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::milliseconds kLeaseTick{500};
+// A tick that is later by more than this tells of a time in which this process did not run.
+constexpr std::chrono::milliseconds kLateMax = 10 * kLeaseTick;
 
 struct AgentState {
   const char* name = "agent";  // the actor's name in CAF and in our logs
@@ -46,7 +49,7 @@ struct AgentState {
     void drop_before(uint32_t executable, int64_t call);
   };
   std::map<uint64_t, SessionParts> sessions;
-  SessionLeases::TimePoint looks_at;  // at leases, the next time
+  std::optional<SessionLeases::TimePoint> looks_at;  // at leases, the next time; none: no tick comes
 
   void install_graph(const InstallGraph& m, const caf::node_id& from);
   PartsInstalled install(const InstallParts& m);
@@ -265,10 +268,15 @@ using TickingAgent = Agent::extend<caf::reacts_to<caf::tick_atom>>;
 
 // Keeps looking as long as a program is away.
 void look_at_leases(TickingAgent::stateful_pointer<AgentState> self) {
-  self->state.end_late_sessions();
+  SessionLeases& leases = self->state.process->leases();
+  auto& looks_at = self->state.looks_at;
   const auto now = self->system().clock().now();
-  if (now < self->state.looks_at || !self->state.process->leases().any_away()) return;
-  self->state.looks_at = now + kLeaseTick;
+  if (looks_at && now - *looks_at > kLateMax) leases.was_frozen(now - *looks_at, now);
+  self->state.end_late_sessions();
+  if (looks_at && now < *looks_at) return;
+  looks_at.reset();
+  if (!leases.any_away()) return;
+  looks_at = now + kLeaseTick;
   self->delayed_send(self, kLeaseTick, caf::tick_atom_v);
 }
 

@@ -89,6 +89,12 @@ void SessionLeases::lost(const std::string& task, TimePoint now) {
   });
 }
 
+void SessionLeases::was_frozen(std::chrono::steady_clock::duration time, TimePoint now) {
+  std::lock_guard lock(mutex_);
+  for (auto& [node, program] : programs_)
+    if (program.away) program.away = std::min(now, *program.away + time);
+}
+
 std::vector<SessionLeases::Over> SessionLeases::take_over(TimePoint now) {
   std::lock_guard lock(mutex_);
   std::vector<Over> out;

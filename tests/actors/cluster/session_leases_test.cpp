@@ -62,6 +62,17 @@ TEST_CASE("a program that is back within the lease keeps its sessions") {
   CHECK(here.over_at(24h + 10min) == Ids{70});
 }
 
+TEST_CASE("time in which this process itself did not run counts for no program") {
+  Here here;
+  here.leases.hold(70, node(7), kBegin);
+  here.leases.lost("/job:client/task:7", kBegin);
+  here.leases.was_frozen(1h, kBegin + 1h + 1min);
+  CHECK(here.over_at(1h + 10min - 1ms).empty());
+  here.leases.was_frozen(24h, kBegin + 2h);  // not longer than it is away
+  CHECK(here.over_at(2h + 10min - 1ms).empty());
+  CHECK(here.over_at(2h + 10min) == Ids{70});
+}
+
 TEST_CASE("the sessions of a program end at once when it has been started again") {
   Here here;
   here.leases.hold(70, node(7), kBegin);
