@@ -66,7 +66,7 @@ struct AgentState {
 };
 
 void AgentState::install_graph(const InstallGraph& m, const caf::node_id& from) {
-  process->leases().hold(m.session, from, process->system().clock().now());
+  process->hold(m.session, from);
   auto& graphs = sessions[m.session].graphs;
   if (auto it = graphs.find(m.call); it != graphs.end() && it->second.version >= m.version) return;
   graphs[m.call] = {graph_from_proto(m.bytes, process->ops()), m.version};

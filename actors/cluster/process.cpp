@@ -141,6 +141,7 @@ void Process::make_actors(const std::function<void(Errc code, const std::string&
   for (const caf::actor& actor : devices_.begin(system(), device_ended)) track(actor);
   services_ = services_factory().make_services(*this);
   agent_ = spawn_agent(*this);
+  sessions_->agent = agent_.address();
   track(agent_);
   // The process ends with its agent, for any reason.
   caf::actor_cast<caf::abstract_actor*>(agent_)->attach_functor(
@@ -206,6 +207,14 @@ caf::strong_actor_ptr Process::find(const std::string& task, uint64_t actor_id) 
 void Process::open_door(const caf::strong_actor_ptr& actor) { doors_.open(actor); }
 
 void Process::close_door(uint64_t actor_id) { doors_.close(actor_id); }
+
+// The end of the link may have been looked at before the message that came over it.
+void Process::hold(uint64_t session, const caf::node_id& by, bool values) {
+  leases().hold(session, by, system().clock().now(), values);
+  if (!leases().any_away()) return;
+  if (const auto agent = caf::actor_cast<caf::actor>(sessions_->agent))
+    caf::anon_send(agent, caf::tick_atom_v);
+}
 
 void Process::peer_up(const Member& member, const caf::actor& agent) {
   leases().met(member.name(), member.incarnation, agent.node());

@@ -99,6 +99,8 @@ class Process {
   // Makes an actor of this process reachable for data-plane messages of other members.
   void open_door(const caf::strong_actor_ptr& actor);
   void close_door(uint64_t actor_id);
+  // As SessionLeases::hold(), now. Any actor of this process.
+  void hold(uint64_t session, const caf::node_id& by, bool values = false);
   // Called by the listener given to start(). A member that is up keeps its sessions.
   void peer_up(const Member& member, const caf::actor& agent);
   // Ends requests to a lost member at once, and steps with an edge from or to it; its sessions end
@@ -116,6 +118,7 @@ class Process {
   struct Sessions {
     SessionLeases leases;
     ResourceTable resources;
+    caf::actor_addr agent = {};  // which looks at the leases
   };
   Process(std::string task, uint64_t incarnation, ProcessOptions options);
   caf::strong_actor_ptr find(const std::string& task, uint64_t actor_id);

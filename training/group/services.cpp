@@ -92,7 +92,7 @@ class Services final : public ProcessServices {
                     return answer([&] {
                       const auto& from = self->current_sender();
                       if (!from) throw without_sender();
-                      process_.leases().hold(m.session, from->node(), self->clock().now());
+                      process_.hold(m.session, from->node());
                       set_routes(*client(m.session), m);
                       return caf::unit;
                     });

@@ -82,9 +82,8 @@ ShardService::behavior_type run_shard_service(
         ShardServiceState& state = self->state;
         if (!self->current_sender()) return error_of(without_sender());
         if (m.session != 0) try {
-            state.process->leases().hold(m.session, self->current_sender()->node(),
-                                         self->clock().now(),
-                                         /*values=*/m.container == own_container(m.session));
+            state.process->hold(m.session, self->current_sender()->node(),
+                                /*values=*/m.container == own_container(m.session));
           } catch (const Error& e) {
             return error_of(e);
           }

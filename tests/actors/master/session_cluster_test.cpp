@@ -159,6 +159,13 @@ TEST_CASE("a program that ends without close() leaves nothing after its lease") 
     CHECK(soon([&] { return !holds_any(cluster, i, container); }));
 }
 
+TEST_CASE("a session that is held after the end of its program's link ends, too") {
+  LocalCluster cluster(kPs, 1, builtin_ops(), std::chrono::milliseconds(200));
+  Process& ps = cluster.process(0);
+  ps.hold(77, caf::make_node_id(7, caf::node_id::default_data::host_id_type{}));
+  CHECK(soon([&] { return !ps.leases().is_of_another(77, ps.system().node()); }));
+}
+
 TEST_CASE("a program whose session has ended here is told so") {
   LocalCluster cluster(kPs, 1, builtin_ops(), std::chrono::milliseconds(200));
   Towers all({0});
