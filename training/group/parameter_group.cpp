@@ -120,9 +120,7 @@ void ParameterGroup::check_optimizers() const { pushed_in(master_.graph()); }
 void ParameterGroup::up(const Member& member, const caf::actor&) {
   post([this, task = member.name()] {
     routes_.came(task);
-    // Shards that have missed the owner of a container learn that it is back.
-    if (shared() && owner() && table_.lives_on(task))
-      maker_.make_again(parameters_.replicas(), [](Errc, const std::string&) {});
+    if (shared() && owner()) maker_.show_up(task, parameters_.replicas());
   });
 }
 

@@ -77,6 +77,17 @@ void ShardMaker::make_again(const std::vector<int32_t>& replicas, Done done) {
   for (int32_t shard : all) create(shard, replicas, ended);
 }
 
+// A shard that is made here would wait for first values that nobody sends.
+void ShardMaker::show_up(const std::string& task, const std::vector<int32_t>& replicas) {
+  for (int32_t shard : table_.numbers()) {
+    if (table_.shards.at(shard).task != task) continue;
+    CreateShard order = order_of(shard, replicas);
+    order.makes = false;
+    shards_.ask<ShardDescription>(shard, std::move(order),
+                                  [](Errc, const std::string&, const ShardDescription&) {});
+  }
+}
+
 void ShardMaker::look_again(const std::vector<int32_t>& replicas, uint64_t epoch, int64_t step,
                             Done done) {
   const std::vector<int32_t> all = table_.numbers();

@@ -31,6 +31,8 @@ class ShardMaker {
   void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& replicas, Done done);
   // Makes all shards that are gone; the epoch that follows sets their values.
   void make_again(const std::vector<int32_t>& replicas, Done done);
+  // Tells the shards that a task still has that their owner is back.
+  void show_up(const std::string& task, const std::vector<int32_t>& replicas);
   // Looks if all shards are as they were: the actors that make_again() has found, serving in
   // `epoch`, and no replica behind `step`. Done gets stale, naming one that is not; peer_lost,
   // naming it, while a task is not there. The owner's request also makes shards report their end to

@@ -97,6 +97,7 @@ struct CreateShard {
                        // none, or does not know yet whether it is the owner
   bool takes_over = false;  // the sender wants to be the owner if there is none
   uint64_t session = 0;     // of the sender
+  bool makes = true;        // false: only a shard that is there already answers
 };
 struct DescribeShard {
   std::string container;
@@ -230,7 +231,7 @@ auto inspect(I& f, SliceSpec& x) {
 template <class I>
 auto inspect(I& f, CreateShard& x) {
   return f(x.container, x.shard, x.epoch, x.rule, x.replicas, x.slices, x.claim, x.takes_over,
-           x.session);
+           x.session, x.makes);
 }
 template <class I>
 auto inspect(I& f, DescribeShard& x) {

@@ -81,6 +81,7 @@ ShardService::behavior_type run_shard_service(
       [self](const CreateShard& m) -> caf::result<ShardDescription> {
         ShardServiceState& state = self->state;
         if (!self->current_sender()) return error_of(without_sender());
+        if (!m.makes && !state.shards.count({m.container, m.shard})) return pass_on(self, m);
         if (m.session != 0) try {
             state.process->hold(m.session, self->current_sender()->node(),
                                 /*values=*/m.container == own_container(m.session));

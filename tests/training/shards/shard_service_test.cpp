@@ -286,6 +286,28 @@ TEST_CASE("the session that made a shard is told so each time it asks, others ne
   process.stop();
 }
 
+TEST_CASE("a session that shows up makes no shard") {
+  Process process("/job:local/task:0", {});
+  const caf::actor service = process.services().actor("shards");
+  {
+    caf::scoped_actor session(process.system());
+    const auto answer = [&](bool makes) {
+      CreateShard order = one_shard();
+      order.makes = makes;
+      Errc out = Errc::ok;
+      session->request(service, std::chrono::seconds(30), order)
+          .receive([](const ShardDescription&) {},
+                   [&](const caf::error& e) { out = from_caf(e).first; });
+      return out;
+    };
+    CHECK(answer(false) == Errc::stale);
+    CHECK(answer(false) == Errc::stale);
+    CHECK(answer(true) == Errc::ok);
+    CHECK(answer(false) == Errc::ok);
+  }
+  process.stop();
+}
+
 TEST_CASE("a shard whose owner has ended is the next one's, and that one alone begins epochs") {
   Process process("/job:local/task:0", {});
   const caf::actor service = process.services().actor("shards");
