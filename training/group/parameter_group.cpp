@@ -181,6 +181,13 @@ void ParameterGroup::establish(Start start, Done done) {
   });
 }
 
+void ParameterGroup::ask_away(std::shared_ptr<bool> away, Done done) {
+  post([this, away = std::move(away), done = calls_.add(std::move(done))] {
+    if (owner() || table_.numbers().empty()) return done(Errc::ok, {});
+    maker_.ask_away(parameters_.replicas(), away, done);
+  });
+}
+
 void ParameterGroup::take_over(Done done) {
   post([this, done = calls_.add(std::move(done))] {
     if (owner() || table_.numbers().empty()) return done(Errc::ok, {});

@@ -106,6 +106,8 @@ class ParameterGroup final : public MeshListener,
   std::vector<int32_t> replicas_in_graph() const { return parameters_.replicas(); }
   bool shared() const { return !options_.container.empty(); }
   bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
+  // As ShardMaker::ask_away(). Requires: ensure().
+  void ask_away(std::shared_ptr<bool> away, Done done);
   // Becomes the owner of a container whose owner has gone, as ShardMaker::take_over().
   void take_over(Done done);
   bool took_over() const { return maker_.took_over(); }

@@ -131,6 +131,16 @@ std::string ShardMaker::owned_by_other(const ShardDescription& d) const {
                         "that session has ended");
 }
 
+void ShardMaker::ask_away(const std::vector<int32_t>& replicas, std::shared_ptr<bool> away,
+                          Done done) {
+  shards_.ask<ShardDescription>(
+      0, order_of(0, replicas),
+      [away, done](Errc code, const std::string& text, const ShardDescription& d) {
+        if (code == Errc::ok) *away = d.created || d.owner_away;
+        done(code, text);
+      });
+}
+
 void ShardMaker::take_over(const std::vector<int32_t>& replicas, Done done) {
   CreateShard order = order_of(0, replicas);
   order.takes_over = true;

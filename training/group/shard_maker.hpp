@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -47,6 +48,8 @@ class ShardMaker {
   void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
   // True if one of them is in a later epoch than the table; false if none answers.
   void ask_epoch(const std::vector<int32_t>& shards, std::function<void(bool is_new)> done);
+  // `away`: whether the owner of the container is, as far as shard 0 knows.
+  void ask_away(const std::vector<int32_t>& replicas, std::shared_ptr<bool> away, Done done);
   // Asks for the shards of another session that has gone, as they are. Done gets ok: owner() says
   // whether they are this session's; stale: their owner is away, and may come back for some seconds
   // more; invalid_argument: some values went with it.

@@ -175,6 +175,8 @@ class Trainer final : public TrainProgram {
 
   CheckpointFolder::Found find_newest();
   std::optional<Manifest> begin_with(CheckpointRequest& checkpoints);
+  void take_over(CheckpointRequest& checkpoints);
+  void give_back(CheckpointRequest& checkpoints);  // the claim of the folder
   ShardMaker::FirstValues present_values();
   bool elsewhere() const;  // true if another process holds a slice
   void lead(const std::optional<Manifest>& manifest);
@@ -224,19 +226,45 @@ CheckpointFolder::Found Trainer::find_newest() {
   return found;
 }
 
+// Becomes the owner of a container whose owner is away, unless its folder of checkpoints cannot be
+// claimed: an owner that is frozen holds it, and both trainings would end.
+void Trainer::take_over(CheckpointRequest& checkpoints) {
+  const auto away = std::make_shared<bool>(false);
+  patiently([&] {
+    group_->wait([&](ParameterGroup::Done done) { group_->ask_away(away, std::move(done)); });
+  });
+  if (!*away) return;  // the claim of an owner that is about to begin must not fail
+  if (folder_) try {
+      checkpoints.lock = folder_->claim();
+      if (!options_.resume) folder_->want_unused();
+    } catch (const Error& e) {
+      tell(TrainEvent::warning, detail::concat("the owner of the parameters is away, and this "
+                                               "program does not take its place: ",
+                                               e.what()));
+      return give_back(checkpoints);
+    }
+  patiently([&] {
+    group_->wait([&](ParameterGroup::Done done) { group_->take_over(std::move(done)); });
+  });
+  if (!group_->owner()) give_back(checkpoints);
+}
+
+void Trainer::give_back(CheckpointRequest& checkpoints) {
+  checkpoints.lock = nullptr;
+  if (folder_) folder_.emplace(options_.checkpoint_dir);
+}
+
 // The checkpoint to begin with, or none to begin with first values.
 std::optional<Manifest> Trainer::begin_with(CheckpointRequest& checkpoints) {
   if (group_->shared()) {  // the owner is known only once the parameters exist
     patiently([&] {
       group_->wait([&](ParameterGroup::Done done) { group_->ensure({}, std::move(done)); });
     });
-    patiently([&] {
-      group_->wait([&](ParameterGroup::Done done) { group_->take_over(std::move(done)); });
-    });
+    if (!group_->owner()) take_over(checkpoints);
   }
   if (!folder_) return std::nullopt;
   if (!group_->owner()) return std::nullopt;  // its owner takes and restores checkpoints
-  checkpoints.lock = folder_->claim();
+  if (!checkpoints.lock) checkpoints.lock = folder_->claim();
   if (!options_.resume) {
     folder_->want_unused();
     return std::nullopt;

@@ -9,6 +9,7 @@
 #include "actors/master/session_state.hpp"
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
+#include "training/checkpoints/checkpoint_folder.hpp"
 #include "training/parameters/messages.hpp"
 #include "training/group/parameter_group.hpp"
 
@@ -332,6 +333,32 @@ TEST_CASE("a step that is stale in the same epoch is done again, and nothing is 
   CHECK(failed.find("step 7 of replica 1") != std::string::npos);
   CHECK(followed.recoveries == 0);
   CHECK(followed.weights_sha256 == leading.get().weights_sha256);
+}
+
+TEST_CASE("a program whose folder is taken takes no container over, and follows") {
+  LocalCluster cluster(kPs);
+  Folder folder("session-taken");
+  const auto trained = [&](int64_t steps, std::string* warning) {
+    Towers all({0});
+    Session session = cluster.connect(all.graph, {}, {.container = "taken", .replicas = 1});
+    TrainOptions options{.steps = steps, .checkpoint_dir = folder.path(), .resume = true};
+    options.patience = std::chrono::seconds(30);
+    options.on_event = [&](const TrainEvent& event) {
+      if (event.kind == TrainEvent::warning && warning) *warning += event.text;
+    };
+    return train(session, all.towers, options);
+  };
+  CHECK(trained(10, nullptr).resumed_at == 0);
+  std::string warning;
+  {
+    CheckpointFolder frozen(folder.path());  // as an owner that does not run holds it
+    const auto held = frozen.claim();
+    const TrainResult followed = trained(15, &warning);
+    CHECK(followed.steps == 15);
+    CHECK(followed.checkpoint.empty());
+  }
+  CHECK(warning.find("does not take its place") != std::string::npos);
+  CHECK(trained(20, nullptr).checkpoint.find("step20") != std::string::npos);
 }
 
 TEST_CASE("the next program owns a container whose owner has ended, and goes on with its values") {
