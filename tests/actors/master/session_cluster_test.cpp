@@ -167,6 +167,33 @@ TEST_CASE("a session that is held after the end of its program's link ends, too"
   CHECK(soon([&] { return !ps.leases().is_of_another(77, ps.system().node()); }));
 }
 
+TEST_CASE("a training goes on when its session has ended where it had no values") {
+  const std::string worker = "/job:worker/task:0";
+  LocalCluster cluster({"/job:ps/task:0", worker});
+  Towers all({0}, worker);
+  Session session = cluster.connect(all.graph);
+  Master& master = *session.state().master;
+  auto batch = std::exchange(all.towers[0].batch, nullptr);
+  bool ended = false;
+  all.towers[0].batch = [&](int64_t step) {
+    if (step == 7 && !std::exchange(ended, true)) {  // as if it had been away
+      Process& at = cluster.process(1);
+      Process& mine = master.process();
+      at.leases().lost(mine.task(), SessionLeases::TimePoint{});
+      at.peer_down({.job = "client", .task = 1'000'000'000}, "to look at the leases");
+      CHECK(soon([&] { return !at.leases().is_of_another(master.session(), {}); }));
+      at.leases().met(mine.task(), mine.incarnation(), mine.system().node());
+    }
+    return batch(step);
+  };
+  const auto tell_again = [&](const TrainEvent& event) {
+    if (event.kind == TrainEvent::recovering)
+      ParameterVisit(session)->up({"worker", 0, 1, ""}, {});  // routes, as after a lost link
+  };
+  CHECK(train(session, all.towers, {.steps = 20, .on_event = tell_again}).steps == 20);
+  CHECK(ended);
+}
+
 TEST_CASE("a program whose session has ended here is told so") {
   LocalCluster cluster(kPs, 1, builtin_ops(), std::chrono::milliseconds(200));
   Towers all({0});
