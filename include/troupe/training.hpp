@@ -89,7 +89,8 @@ struct TrainOptions {
   bool resume = false;      // from the newest valid checkpoint in checkpoint_dir
   // Begin with the initial values of the parameters, whatever values they have now. Otherwise
   // training begins with the present values, as load_parameters(), updates or another training of
-  // this session left them; steps count from 0 and optimizers begin anew.
+  // this session left them; steps count from 0 and optimizers begin anew. A shared container that
+  // is taken over keeps its values, steps and optimizers, unless this is set.
   bool anew = false;
   uint64_t data_seed = 0;  // stored in the checkpoint; a resumed run must have the same
   // In steps; 0: never. After each multiple (counted from step 0), and before a checkpoint of that

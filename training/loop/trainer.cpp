@@ -247,6 +247,7 @@ void Trainer::take_over(CheckpointRequest& checkpoints) {
     group_->wait([&](ParameterGroup::Done done) { group_->take_over(std::move(done)); });
   });
   if (!group_->owner()) give_back(checkpoints);
+  if (options_.anew) group_->went_on();
 }
 
 void Trainer::give_back(CheckpointRequest& checkpoints) {

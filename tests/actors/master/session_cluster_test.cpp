@@ -403,6 +403,9 @@ TEST_CASE("the next program owns a container whose owner has ended, and goes on 
   CHECK(rest.resumed_at == 10);
   CHECK(rest.weights_sha256 == whole);
   CHECK(rest.checkpoint.find("step20") != std::string::npos);
+  const TrainResult again = trained("handed", {.steps = 20, .anew = true});
+  CHECK(again.resumed_at == 0);
+  CHECK(again.weights_sha256 == whole);
 }
 
 }  // namespace troupe
