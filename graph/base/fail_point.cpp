@@ -19,6 +19,7 @@ namespace troupe {
 namespace {
 
 constexpr std::array<const char*, 5> kActions = {"none", "die", "sleep", "error", "drop"};
+constexpr const char* kClients = "client";  // of any number: programs draw theirs
 constexpr int64_t kSleepMaxMs = 3'600'000;
 
 struct Armed {
@@ -54,6 +55,16 @@ std::string short_name(const std::string& task) {
   return task.substr(job + 5, number - job - 5) + task.substr(number + 6);
 }
 
+bool is_client(const std::string& task) { return task.rfind("/job:client/", 0) == 0; }
+
+// `before`: the tasks that have begun in the same operating system process.
+bool is_for(const FailOrder& order, const std::string& task,
+            const std::vector<std::string>& before) {
+  if (order.process.empty()) return before.empty();
+  if (order.process != kClients) return order.process == short_name(task);
+  return is_client(task) && std::none_of(before.begin(), before.end(), is_client);
+}
+
 // The number behind this character, of which `text` keeps what stands before.
 std::optional<int64_t> take_number(std::string& text, char before, const Error& bad) {
   const size_t at = text.rfind(before);
@@ -76,9 +87,9 @@ FailOrder order_of(const std::string& text) {
   if (const size_t border = name.find('/'); border != name.npos) {
     out.process = name.substr(0, border);
     name.erase(0, border + 1);
-    if (out.process.empty() || out.process.find_first_of("0123456789") == out.process.npos)
+    if (out.process != kClients && out.process.find_first_of("0123456789") == out.process.npos)
       throw Error(Errc::invalid_argument, "\"", text,
-                  "\": a process is a job and a number, such as ps1, worker0 or client0");
+                  "\": a process is a job and a number, such as ps1 or worker0, or client");
   }
   std::vector<std::string_view> names;
   for (const FailPointRow& row : kFailPoints) names.emplace_back(row.name);
@@ -163,7 +174,7 @@ void arm_fail_points(const std::string& task) {
   // A task may be that of several sessions of a program, one after the other.
   if (std::find(a.tasks.begin(), a.tasks.end(), task) != a.tasks.end()) return;
   for (const FailOrder& order : orders)
-    if (order.process.empty() ? a.tasks.empty() : order.process == short_name(task))
+    if (is_for(order, task, a.tasks))
       a.table.add(order);
   a.tasks.push_back(task);
   detail::armed_fail_points |= a.table.points();

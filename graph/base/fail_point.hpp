@@ -112,7 +112,7 @@ enum class FailAction : uint8_t { none, die, sleep, error, drop };
 
 // `action` at the times from `first` on, counted from 1.
 struct FailOrder {
-  std::string process = {};  // "ps1"; empty: each
+  std::string process = {};  // "ps1", or "client"; empty: each
   FailPoint point{};
   FailAction action = FailAction::none;
   std::chrono::milliseconds lasts{0};  // of sleep

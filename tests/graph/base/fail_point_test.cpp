@@ -38,6 +38,7 @@ TEST_CASE("the text of fail points says process, place, action, and when") {
   CHECK(orders[2].first == 2);
   CHECK(orders[2].times == 4);
   CHECK(fail_orders("").empty());
+  CHECK(fail_orders("client/link.up=die").at(0).process == "client");
 }
 
 TEST_CASE("a text of fail points that says nothing possible is refused with what is") {
