@@ -157,6 +157,8 @@ LocalCluster::LocalCluster(troupe::ClusterSpec spec, const Announced& announced,
       sockets_.push_back(listen_at(port));
       address = "127.0.0.1:" + std::to_string(port);
       nodes_.push_back({job, static_cast<int>(&address - addresses.data()), address, address});
+      std::error_code ignored;  // of an earlier run in this folder
+      std::filesystem::remove(directory_ / nodes_.back().file(".away"), ignored);
     }
   for (const auto& [task, address] : announced) {
     const auto node = std::find_if(nodes_.begin(), nodes_.end(), [&task = task](const Node& n) {
