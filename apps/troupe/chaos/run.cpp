@@ -62,7 +62,8 @@ void ChaosRun::look_at_children() {
     const bool supervisor = pid == cluster_.supervisor();
     const bool program = cluster_.ended(pid);
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (program && injector_.has_killed_program()) {
+    const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (program && injector_.has_killed_program() && killed) {
       again_ = true;
       start_at_ = tick_at_ = Time::now() + kStartAgain;
     } else if ((program || supervisor) && !code_ && !stop_requested) {
