@@ -39,6 +39,8 @@ void add_node_flags(Flags& flags, NodeFlags& to) {
   flags.add("data-dir", &to.data_dirs,
             "folder below which sources of data are read; may be given again. Without one, any "
             "process of the cluster reads all files of this user");
+  flags.add("lease", &to.lease,
+            "seconds after which a node ends the sessions of a program that is away; 0: never");
   flags.add("log-format", &to.log_format, "text or json");
   flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
   flags.add("insecure", &to.insecure,
@@ -69,6 +71,9 @@ void check_node_flags(const NodeFlags& given) {
   if (given.memory_mib < 1 || given.memory_mib > (int64_t{1} << 30))
     throw Error(Errc::invalid_argument, "--memory-mib wants 1 to ", int64_t{1} << 30, ", got ",
                 given.memory_mib);
+  if (!(given.lease == 0 || (given.lease >= 1 && given.lease <= 31'536'000)))
+    throw Error(Errc::invalid_argument, "--lease wants 0 (never) or 1 to 31536000 s, got ",
+                given.lease);
 }
 
 namespace {
@@ -80,7 +85,6 @@ struct JoinOptions {
   std::optional<std::string> tls;
   std::vector<std::string> seeds, hosts;
   int cpu_devices = 1;
-  double lease = 600;
   NodeFlags node;
 };
 
@@ -104,8 +108,6 @@ void add_join(Flags& flags, JoinOptions& to) {
             "folder of ca.pem, cert.pem and key.pem: links are encrypted, and names are proved by "
             "certificates (actor-node certs); without it: the one that TROUPE_TLS_DIR names");
   flags.add("cpu-devices", &to.cpu_devices, "virtual CPU devices");
-  flags.add("lease", &to.lease,
-            "seconds after which the sessions of a program that is away end here; 0: never");
   flags.add("address-file", &to.address_file, "write the address to this file once listening");
   flags.add("alive-fd", &to.alive_fd,
             "for supervisors: write a byte to this open file five times a second, as long as the "
@@ -158,11 +160,8 @@ NodeOptions node_of(const JoinOptions& given) {
   if (given.incarnation.value_or(1) < 1)
     throw Error(Errc::invalid_argument, "--incarnation wants a number above 0, got ",
                 *given.incarnation);
-  if (!(given.lease == 0 || (given.lease >= 1 && given.lease <= 31'536'000)))
-    throw Error(Errc::invalid_argument, "--lease wants 0 (never) or 1 to 31536000 s, got ",
-                given.lease);
   NodeOptions out;
-  out.lease = std::chrono::milliseconds(std::llround(given.lease * 1000));
+  out.lease = std::chrono::milliseconds(std::llround(given.node.lease * 1000));
   out.incarnation = static_cast<uint64_t>(given.incarnation.value_or(0));
   out.cluster = given.node.cluster;
   out.job = given.job.value_or("worker");

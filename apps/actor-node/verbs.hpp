@@ -17,6 +17,7 @@ struct NodeFlags {
   std::string cluster = "troupe";
   int threads = 0;
   int64_t memory_mib = 8192;
+  double lease = 600;
   std::vector<std::string> plugins, data_dirs;
   std::string log_format = "text", log_level = "info";
   bool insecure = false;
