@@ -11,10 +11,11 @@
 
 namespace troupe {
 
-// Calls `what`. If it throws Error(peer_lost) or Error(stale) and again(error) is true, repeats it
-// with Backoff; gives up at the end of `patience`. Blocks.
+// Calls `what`. If it throws Error(peer_lost), Error(stale) or, with `full`, Error(out_of_memory),
+// and again(error) is true, repeats it with Backoff; gives up at the end of `patience`. Blocks.
 template <class What, class Again>
-void patiently(std::chrono::milliseconds patience, const What& what, const Again& again) {
+void patiently(std::chrono::milliseconds patience, const What& what, const Again& again,
+               bool full = false) {
   using Time = std::chrono::steady_clock;
   const auto end = deadline_after(patience);
   for (int failures = 1;; ++failures) {
@@ -22,7 +23,8 @@ void patiently(std::chrono::milliseconds patience, const What& what, const Again
     try {
       return what();
     } catch (const Error& e) {
-      const bool passes = e.code() == Errc::peer_lost || e.code() == Errc::stale;
+      const bool passes = e.code() == Errc::peer_lost || e.code() == Errc::stale ||
+                          (full && e.code() == Errc::out_of_memory);
       if (!passes || end - Time::now() < wait || !again(e)) throw;
     }
     std::this_thread::sleep_for(wait);

@@ -189,7 +189,7 @@ class Trainer final : public TrainProgram {
   void call_program(const F& call);
   std::vector<std::pair<std::string, Tensor>> final_values(int64_t step);
   template <class F>
-  void patiently(const F& what);
+  void patiently(const F& what, bool full = false);
 
   Session& session_;
   const TrainOptions& options_;
@@ -208,12 +208,15 @@ class Trainer final : public TrainProgram {
 
 // Retries work that precedes the first step.
 template <class F>
-void Trainer::patiently(const F& what) {
-  troupe::patiently(options_.patience, what, [this](const Error& e) {
-    tell(TrainEvent::recovering, detail::concat("not begun yet, tried again: ", e.what()));
-    if (thrown_) std::rethrow_exception(thrown_);
-    return true;
-  });
+void Trainer::patiently(const F& what, bool full) {
+  troupe::patiently(
+      options_.patience, what,
+      [this](const Error& e) {
+        tell(TrainEvent::recovering, detail::concat("not begun yet, tried again: ", e.what()));
+        if (thrown_) std::rethrow_exception(thrown_);
+        return true;
+      },
+      full);
 }
 
 CheckpointFolder::Found Trainer::find_newest() {
@@ -342,9 +345,13 @@ TrainResult Trainer::run() {
       *this, *group_,
       [events = events_](TrainDriver::Event event) { events->post(std::move(event)); },
       std::move(checkpoints), std::move(values));
-  patiently([&] {
-    group_->wait([&](ParameterGroup::Done done) { driver_->establish(manifest, std::move(done)); });
-  });
+  // The parameters of a predecessor that has died fill its nodes until its lease is over.
+  patiently(
+      [&] {
+        group_->wait(
+            [&](ParameterGroup::Done done) { driver_->establish(manifest, std::move(done)); });
+      },
+      /*full=*/options_.resume);
   const int64_t first = driver_->step_of(manifest);
   if (group_->took_over())
     tell(TrainEvent::resumed, detail::concat("resumed at step ", first,

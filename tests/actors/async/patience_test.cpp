@@ -7,7 +7,8 @@ namespace troupe {
 namespace {
 
 // The number of tries, and the final error, of an action that fails `failures` times.
-std::pair<int, Errc> done(std::chrono::milliseconds patience, int failures, Errc why) {
+std::pair<int, Errc> done(std::chrono::milliseconds patience, int failures, Errc why,
+                          bool full = false) {
   int tries = 0;
   const Errc ended = code_of([&] {
     patiently(
@@ -15,7 +16,7 @@ std::pair<int, Errc> done(std::chrono::milliseconds patience, int failures, Errc
         [&] {
           if (tries++ < failures) throw Error(why, "it is not there");
         },
-        [](const Error&) { return true; });
+        [](const Error&) { return true; }, full);
   });
   return {tries, ended};
 }
@@ -29,6 +30,8 @@ TEST_CASE("what a lost process makes fail is done again, for ever if that was as
     CHECK(done(milliseconds(0), 2, lost) == std::pair(1, lost));
   }
   CHECK(done(milliseconds::max(), 2, Errc::bad_data) == std::pair(1, Errc::bad_data));
+  CHECK(done(milliseconds::max(), 2, Errc::out_of_memory) == std::pair(1, Errc::out_of_memory));
+  CHECK(done(milliseconds::max(), 2, Errc::out_of_memory, /*full=*/true) == ok);
 }
 
 }  // namespace
