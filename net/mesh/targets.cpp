@@ -95,10 +95,18 @@ std::optional<std::string> Targets::ended(const Link& link, Refusal why, bool al
   else if (!target.taken_since)
     target.taken_since = now;
   const bool taken_for_good = target.taken_since && now - *target.taken_since > kTakenPatience;
-  if (target.seed && alone && link.turned_away() && (is_final(why) || taken_for_good))
-    return it->first;
-  if (!target.seed && is_final(why)) targets_.erase(it);
+  // One seed's word: its own certificate may be the one that is wrong.
+  target.untrusted = why == Refusal::untrusted && link.turned_away();
+  const bool final = why == Refusal::untrusted ? no_seed_trusts() : is_final(why) || taken_for_good;
+  if (target.seed && alone && link.turned_away() && final) return it->first;
+  if (!target.seed && is_final(why) && why != Refusal::untrusted) targets_.erase(it);
   return std::nullopt;
+}
+
+bool Targets::no_seed_trusts() const {
+  return std::all_of(targets_.begin(), targets_.end(), [](const auto& entry) {
+    return !entry.second.seed || entry.second.untrusted;
+  });
 }
 
 void Targets::met(const Link& link) {

@@ -52,8 +52,9 @@ class Targets {
   bool failed(const std::string& address, TimePoint now);
   // A link that this process dialled has ended. Returns the address if the process cannot join: the
   // address is a seed (given by the user), the process there refuses for good, and this process is
-  // `alone`, without any link. After a final refusal, an address that is no seed is forgotten,
-  // because another process than the wanted member listens there now. A seed is dialled again.
+  // `alone`, without any link. The refusal `untrusted` is for good when every seed has said it
+  // last. After another final refusal, an address that is no seed is forgotten, because another
+  // process than the wanted member listens there now. A seed is dialled again.
   std::optional<std::string> ended(const Link& link, Refusal why, bool alone, TimePoint now);
   // Records which member listens at an address, as an established link shows it.
   void met(const Link& link);
@@ -61,14 +62,15 @@ class Targets {
 
  private:
   struct Target {
-    std::string name;  // of the member there, once known
-    bool seed = false, dialling = false;
+    std::string name;                                        // of the member there, once known
+    bool seed = false, dialling = false, untrusted = false;  // one side did not trust the other
     TimePoint next{}, since{}, told{};
     std::chrono::milliseconds backoff = kBackoffFirst;
     std::weak_ptr<Link> link;
     std::optional<TimePoint> taken_since;
   };
   void retry(Target& target, TimePoint now);
+  bool no_seed_trusts() const;
 
   Rng& rng_;
   std::map<std::string, Target> targets_;  // by address

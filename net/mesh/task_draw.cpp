@@ -1,5 +1,6 @@
 // draw_task() of net/mesh/mesh.hpp: dials members with a question instead of joining.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "net/link/greetings.hpp"
@@ -101,7 +102,11 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
     }
     // A redirect's address is tried once, seeds until the timeout.
     const bool seed = std::count(request_.seeds.begin(), request_.seeds.end(), address_) > 0;
-    if (is_final(why) && seed)
+    if (why == Refusal::untrusted && seed) untrusted_.insert(address_);
+    const bool trusted_by_none =
+        std::all_of(request_.seeds.begin(), request_.seeds.end(),
+                    [&](const std::string& other) { return untrusted_.count(other) > 0; });
+    if (is_final(why) && seed && (why != Refusal::untrusted || trusted_by_none))
       return finish(Errc::bad_configuration,
                     detail::concat(address_, " refuses this process: ", reason), 0);
     again(reason);
@@ -129,6 +134,7 @@ class TaskDraw final : public LinkHost, public std::enable_shared_from_this<Task
   TimePoint deadline_{};
   std::vector<std::string> next_;
   std::string address_, last_;
+  std::set<std::string> untrusted_;  // seeds where one side did not trust the other
   int redirects_ = 0;
   std::optional<Greeting> answer_;
   std::shared_ptr<Link> link_;

@@ -124,10 +124,14 @@ struct Dialled {
   }
   std::optional<std::string> end(bool alone, TimePoint now = kStart) {
     REQUIRE(targets.due(now, nobody) == Addresses{"x:1"});
+    return end_at("x:1", alone, now);
+  }
+  // The address is being dialled.
+  std::optional<std::string> end_at(const std::string& address, bool alone, TimePoint now) {
     pair.a.link = nullptr;
     pair.a.closed_ = pair.b.closed_ = false;
     pair.connect();
-    targets.connected("x:1", pair.a.link);
+    targets.connected(address, pair.a.link);
     REQUIRE(pair.net.run_until([&] { return pair.a.closed_; }, 1s));
     return targets.ended(*pair.a.link, pair.a.refusal, alone, now);
   }
@@ -159,6 +163,26 @@ TEST_CASE("a seed's refusal while there are links, and what we judge ourselves, 
     CHECK(!judged.we_refuse(why, true));
     CHECK(judged.is_dialled_again());
   }
+}
+
+TEST_CASE("a seed that does not trust us, or that we do not, has the last word with all others") {
+  Dialled d(true), learned(false);
+  CHECK(d.they_refuse(Refusal::untrusted, true) == "x:1");  // the only one
+  d.targets.add_seed("y:1", kStart);
+  const auto says = [&](const char* address, Refusal why, TimePoint now) {
+    d.pair.b.answer = refusal({}, why, "no");
+    return d.end_at(address, true, now);
+  };
+  auto now = kStart + 5s;
+  REQUIRE(d.targets.due(now, nobody) == Addresses{"x:1", "y:1"});
+  CHECK(!says("x:1", Refusal::untrusted, now));
+  CHECK(!says("y:1", Refusal::busy, now));
+  now += 5s;
+  REQUIRE(d.targets.due(now, nobody) == Addresses{"x:1", "y:1"});
+  CHECK(!says("x:1", Refusal::untrusted, now));
+  CHECK(says("y:1", Refusal::untrusted, now) == "y:1");
+  CHECK(!learned.they_refuse(Refusal::untrusted, true));
+  CHECK(learned.targets.has("x:1"));
 }
 
 TEST_CASE("an address that was only learned is forgotten when it refuses or does not fit") {

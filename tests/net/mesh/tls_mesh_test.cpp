@@ -72,21 +72,28 @@ TEST_CASE("a mesh with TLS refuses processes without it, and gives task numbers 
   CHECK(stranger.refusal.find("another authority") != stranger.refusal.npos);
   CHECK(a.agents.empty());
 
-  const auto draw = [&](const std::shared_ptr<TlsFiles>& tls) {
+  // Another seed is good.
+  const std::vector<std::string> both{stranger.address, a.address};
+  MeshNode b("worker", 1, both, with(files(authority, "/job:worker/task:1")));
+  REQUIRE(b.wait_members(1));
+  CHECK(b.refusal.empty());
+
+  const auto draw = [&](const std::shared_ptr<TlsFiles>& tls,
+                        const std::vector<std::string>& seeds) {
     const auto net = make_net_thread();
     SystemRng rng;
     std::promise<std::pair<Errc, std::string>> promise;
-    draw_task(
-        net->transport(), net->clock(), rng,
-        {.cluster = "test", .job = "worker", .seeds = {a.address}, .timeout = 20s, .tls = tls},
-        [&](Errc code, const std::string& text, int32_t task) {
-          promise.set_value({code, code == Errc::ok ? std::to_string(task) : text});
-        });
+    draw_task(net->transport(), net->clock(), rng,
+              {.cluster = "test", .job = "worker", .seeds = seeds, .timeout = 20s, .tls = tls},
+              [&](Errc code, const std::string& text, int32_t task) {
+                promise.set_value({code, code == Errc::ok ? std::to_string(task) : text});
+              });
     return promise.get_future().get();
   };
-  CHECK(draw(files(authority, "/job:worker/*")) == std::pair<Errc, std::string>(Errc::ok, "0"));
-  CHECK(draw(nullptr).first == Errc::bad_configuration);
-  const auto refused = draw(files(authority, "/job:chief/*"));
+  CHECK(draw(files(authority, "/job:worker/*"), both) ==
+        std::pair<Errc, std::string>(Errc::ok, "0"));
+  CHECK(draw(nullptr, both).first == Errc::bad_configuration);
+  const auto refused = draw(files(authority, "/job:chief/*"), {a.address});
   CHECK(refused.first == Errc::bad_configuration);
   CHECK(refused.second.find("the certificate of /job:chief/*") != refused.second.npos);
 }
