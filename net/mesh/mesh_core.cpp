@@ -283,6 +283,9 @@ void Mesh::Core::drop(const std::string& name, const std::string& reason) {
 // The listener's owner ends the process, and says why.
 void Mesh::Core::refused(const std::string& address, Refusal why, const std::string& reason) {
   if (std::exchange(refused_, true) || !listener_) return;
+  // A listener that waits for nobody any more reports nothing.
+  if (members_.has_met())
+    options_.log->error("refused, dials no more: address={} reason={}", address, reason);
   // A node id is drawn at each start: the next one fits.
   const Errc code = why == Refusal::same_node ? Errc::peer_lost : Errc::bad_configuration;
   listener_->refused(code, detail::concat(address, " refuses this process: ", reason));

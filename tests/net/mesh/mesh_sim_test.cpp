@@ -6,6 +6,7 @@
 #include <caf/io/all.hpp>
 #include <caf/io/network/test_multiplexer.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
+#include <spdlog/sinks/ostream_sink.h>
 
 #include "net/caf/caf_bridge.hpp"
 #include "graph/base/crc32c.hpp"
@@ -37,6 +38,7 @@ struct SimNode : MeshListener {
   std::string address;
   std::map<std::string, caf::actor> agents;
   std::vector<std::string> history;
+  std::ostringstream log;
   std::string refusal;
   Errc refusal_code = Errc::ok;
   int asked = 0;
@@ -63,7 +65,9 @@ struct SimNode : MeshListener {
                         .listen = listen,
                         .seeds = std::move(seeds),
                         .kinds = data_kinds(),
-                        .insecure = true};
+                        .insecure = true,
+                        .log = std::make_shared<spdlog::logger>(
+                            "net", std::make_shared<spdlog::sinks::ostream_sink_mt>(log))};
     if (!secret.empty()) options.secret = std::make_shared<const Secret>(secret, host.rng());
     mesh = std::make_unique<Mesh>(system, host, host, host.rng(), doors, options);
     address = mesh->start(agent, this);
@@ -415,7 +419,27 @@ TEST_CASE(
     SimNode& node = w.add("worker", 0, {"127.0.0.1:1000"});
     REQUIRE(w.run_until([&] { return !node.refusal.empty(); }, 10s));
     CHECK(node.refusal_code == code);
+    CHECK(node.log.str().find("dials no more") == std::string::npos);  // the listener says it
   }
+}
+
+TEST_CASE("a process that is refused after it has joined says that it dials no more") {
+  World w(15);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address}, 1);
+  REQUIRE(w.run_until([&] { return b.agents.size() == 1; }, 10s));
+  w.net.kill(a.host);
+  Hello other = hello_of("ps", 0);
+  other.cluster = "troupe";
+  const auto packet = encode(refusal(other, Refusal::other_ops, "it does not fit"));
+  std::vector<std::unique_ptr<Stranger>> calls;
+  const auto there = w.net.add("next").listen("127.0.0.1:1000", [&](ConnectionPtr connection) {
+    calls.push_back(std::make_unique<Stranger>(std::move(connection)));
+    calls.back()->say(packet);
+  });
+  REQUIRE(w.run_until([&] { return !b.refusal.empty(); }, 60s));
+  CHECK(b.log.str().find("refused, dials no more: address=127.0.0.1:1000 reason=it does not fit") !=
+        std::string::npos);
 }
 
 TEST_CASE("a stranger without the secret at the port of the only other member ends nobody") {
