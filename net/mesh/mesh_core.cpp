@@ -253,6 +253,9 @@ void Mesh::Core::closed(Link& link, const std::string& reason, Refusal why) {
     // A stranger may have taken the port of a peer that died: it ends no process that has met one.
     const bool stranger = link.peer().job.empty() && members_.has_met();
     const bool alone = members_.none() && !stranger;
+    if (why == Refusal::none && link.peer().job.empty())
+      if (const auto seed = targets_.mute(link, clock_.now()))
+        options_.log->info("still waiting for a seed: address={} error={}", *seed, reason);
     if (const auto address = targets_.ended(link, why, alone, clock_.now()))
       return refused(*address, why, reason);
     if (is_final(why) && may_warn())

@@ -69,16 +69,29 @@ bool Targets::failed(const std::string& address, TimePoint now) {
   Target& target = it->second;
   target.dialling = false;
   retry(target, now);
+  return reminds(target, now);
+}
+
+bool Targets::reminds(Target& target, TimePoint now) {
   if (!target.seed || now - target.told < kSeedReminder) return false;
   target.told = now;
   return true;
 }
 
+std::map<std::string, Targets::Target>::iterator Targets::find(const Link& link) {
+  return std::find_if(targets_.begin(), targets_.end(),
+                      [&](const auto& entry) { return entry.second.link.lock().get() == &link; });
+}
+
+std::optional<std::string> Targets::mute(const Link& link, TimePoint now) {
+  const auto it = find(link);
+  if (it == targets_.end() || !reminds(it->second, now)) return std::nullopt;
+  return it->first;
+}
+
 std::optional<std::string> Targets::ended(const Link& link, Refusal why, bool alone,
                                           TimePoint now) {
-  const auto it = std::find_if(targets_.begin(), targets_.end(), [&](const auto& entry) {
-    return entry.second.link.lock().get() == &link;
-  });
+  const auto it = find(link);
   if (it == targets_.end()) return std::nullopt;
   Target& target = it->second;
   target.link.reset();

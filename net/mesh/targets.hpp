@@ -50,6 +50,9 @@ class Targets {
   void connected(const std::string& address, const std::shared_ptr<Link>& link);
   // The dial got no connection. Returns true if the address is a seed and a reminder is due.
   bool failed(const std::string& address, TimePoint now);
+  // The other side of that link has not greeted. Returns the address if it is a seed and a reminder
+  // is due.
+  std::optional<std::string> mute(const Link& link, TimePoint now);
   // A link that this process dialled has ended. Returns the address if the process cannot join: the
   // address is a seed (given by the user), the process there refuses for good, and this process is
   // `alone`, without any link. The refusal `untrusted` is for good when every seed has said it
@@ -70,6 +73,8 @@ class Targets {
     std::optional<TimePoint> taken_since;
   };
   void retry(Target& target, TimePoint now);
+  bool reminds(Target& target, TimePoint now);
+  std::map<std::string, Target>::iterator find(const Link& link);
   bool no_seed_trusts() const;
 
   Rng& rng_;

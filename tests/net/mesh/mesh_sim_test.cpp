@@ -528,6 +528,17 @@ TEST_CASE("members that have forgotten each other are named again by a third one
   CHECK(w.run_until(all_met, 2min));
 }
 
+TEST_CASE("a seed that does not greet is named in the log") {
+  World w(16);
+  std::vector<ConnectionPtr> calls;
+  const auto there = w.net.add("mute").listen(
+      "127.0.0.1:1000", [&](ConnectionPtr connection) { calls.push_back(std::move(connection)); });
+  SimNode& a = w.add("worker", 0, {"127.0.0.1:1000"});
+  w.run_for(20s);
+  CHECK(a.log.str().find("still waiting for a seed: address=127.0.0.1:1000 error=no greeting") !=
+        std::string::npos);
+}
+
 TEST_CASE("silent strangers keep no member out for long") {
   World w(18);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
