@@ -62,8 +62,8 @@ caf::result<ShardDescription> ShardActorState::own(const CreateShard& m) {
       (owner.away && (owner.ended || self->clock().now() - *owner.away >= kOwnerAway));
   if (!owner.session)
     owner.alone = m.session != 0 && m.container == own_container(m.session);
-  const bool may_own = !owner.alone || asker.node() == owner.session.node();
-  if (!owner.session || (may_own && (m.claim > owner.claim || (m.takes_over && is_free)))) {
+  const auto may_own = [&] { return !owner.alone || asker.node() == owner.session.node(); };
+  if (!owner.session || ((m.claim > owner.claim || (m.takes_over && is_free)) && may_own())) {
     if (owner.session != asker) owner.watched = false;
     owner.session = asker;
     owner.claim = std::max(owner.claim, m.claim);
