@@ -49,7 +49,7 @@ struct AgentState {
     void drop_before(uint32_t executable, int64_t call);
   };
   std::map<uint64_t, SessionParts> sessions;
-  std::optional<SessionLeases::TimePoint> looks_at;  // at leases, the next time; none: no tick comes
+  std::optional<SessionLeases::TimePoint> looks_at;  // at leases, with the next tick; none: no tick
 
   void install_graph(const InstallGraph& m, const caf::node_id& from);
   PartsInstalled install(const InstallParts& m);

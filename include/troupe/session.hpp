@@ -62,9 +62,9 @@ struct ConnectOptions {
   // with its own replicas and the same parameters. The first session to prepare a call sets the
   // initial values and owns the parameters: its train() begins and resumes the training, chooses
   // the rule, writes the checkpoints and restores lost shards; train() of the other sessions waits
-  // for it and follows. The parameters stay when a session ends. If the owner has ended or has been
-  // away for 10 s, the next train() of a session that can claim its own checkpoint_dir is the owner.
-  // Empty: the parameters are this session's own.
+  // for it and follows. The parameters stay when a session ends. When the owner has ended, or been
+  // away for 10 s, the next train() that can claim its own checkpoint_dir makes its session the
+  // owner. Empty: the parameters are this session's own.
   std::string container = {};
   // The replicas whose pushes make a synchronous update, over all sessions: 0 .. replicas - 1.
   // Every session must give the same number. 0: the replicas in the graph.

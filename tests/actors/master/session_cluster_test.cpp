@@ -184,13 +184,12 @@ TEST_CASE("a training goes on when its session has ended where it had no values"
       CHECK(soon([&] { return !at.leases().is_of_another(master.session(), {}); }));
       at.leases().met(mine.task(), mine.incarnation(), mine.system().node());
     }
+    if (ended) ParameterVisit(session)->up({"worker", 0, 1, ""}, {});  // as after a lost link
     return batch(step);
   };
-  const auto tell_again = [&](const TrainEvent& event) {
-    if (event.kind == TrainEvent::recovering)
-      ParameterVisit(session)->up({"worker", 0, 1, ""}, {});  // routes, as after a lost link
-  };
-  CHECK(train(session, all.towers, {.steps = 20, .on_event = tell_again}).steps == 20);
+  TrainOptions options{.steps = 20};
+  options.patience = std::chrono::seconds(30);
+  CHECK(train(session, all.towers, options).steps == 20);
   CHECK(ended);
 }
 
