@@ -58,8 +58,9 @@ class TlsFiles {
   std::shared_ptr<const TlsIdentity> current_;
   bool ended_ = false;
   std::thread thread_;
-  // By look() alone: the files as they were read, and as they were seen last.
-  std::string read_, seen_;
+  // By look() alone: the files as they were read, and as they were seen last; the last fault that
+  // was logged, with the files that had it.
+  std::string read_, seen_, fault_;
   std::chrono::system_clock::time_point warned_{};
 };
 

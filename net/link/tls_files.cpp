@@ -147,7 +147,6 @@ void TlsFiles::look(spdlog::logger& log) {
   const std::string now_there = stamp();
   // While files are replaced one by one, they do not fit together.
   if (std::exchange(seen_, now_there) == now_there && now_there != read_) {
-    read_ = now_there;
     try {
       auto next = read_identity(folder_);
       const CertifiedName before = current()->name;
@@ -156,11 +155,17 @@ void TlsFiles::look(spdlog::logger& log) {
                     before.words());
       log.info("certificates read again: folder={} expires={}", folder_, next->expires_text);
       warned_ = {};
+      read_ = now_there;
+      fault_.clear();
       std::lock_guard lock(mutex_);
       current_ = std::move(next);
     } catch (const Error& e) {
-      log.error("new certificates cannot be used, the old ones stay: folder={} error={}", folder_,
-                e.what());
+      // An error of the system, as of too many open files, may be over at the next look.
+      if (e.code() != Errc::io) read_ = now_there;
+      const std::string fault = now_there + e.what();
+      if (std::exchange(fault_, fault) != fault)
+        log.error("new certificates cannot be used, the old ones stay: folder={} error={}", folder_,
+                  e.what());
     }
   }
   const auto now = std::chrono::system_clock::now();
@@ -178,14 +183,14 @@ void TlsFiles::look(spdlog::logger& log) {
              std::chrono::floor<std::chrono::days>(identity->expires - now).count());
 }
 
-// Size, time and number of each file.
+// Size, time of the last change and number of each file. A copy may set the time of writing back.
 std::string TlsFiles::stamp() const {
   std::string out;
   for (const char* name : kFiles) {
     struct stat is {};
     if (::stat((folder_ + "/" + name).c_str(), &is) == 0)
-      out += detail::concat(is.st_ino, " ", is.st_size, " ", is.st_mtim.tv_sec, ".",
-                            is.st_mtim.tv_nsec, " ", is.st_mode);
+      out += detail::concat(is.st_ino, " ", is.st_size, " ", is.st_ctim.tv_sec, ".",
+                            is.st_ctim.tv_nsec, " ", is.st_mode);
     out += "\n";
   }
   return out;

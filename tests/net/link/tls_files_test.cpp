@@ -1,5 +1,7 @@
 // Folders of certificates that a process cannot use, that change while it runs, and that come to
 // their end.
+#include <sys/resource.h>
+
 #include <fstream>
 
 #include <doctest/doctest.h>
@@ -133,6 +135,13 @@ TEST_CASE("files of certificates that change are used for new links, when they s
     files.look(log.to);
     CHECK(log.take().empty());  // it is said once
   };
+  // Other bytes of the same size and time.
+  const std::string cert = folder + "/cert.pem", whole = text_of(cert);
+  const auto time = fs::last_write_time(cert);
+  std::ofstream(cert) << std::string(whole.size(), 'x');
+  fs::last_write_time(cert, time);
+  bad("has no certificate");
+  std::ofstream(cert) << whole;
   fs::rename(folder + "/key.pem", folder + "/away");
   bad("cannot read the private key");
   fs::rename(folder + "/away", folder + "/key.pem");
@@ -147,6 +156,28 @@ TEST_CASE("files of certificates that change are used for new links, when they s
   files.look(log.to);
   CHECK(log.took("certificates read again"));
   CHECK(files.current() != second);
+}
+
+TEST_CASE("certificates are read once files can be opened again") {
+  const Authority a("no-files");
+  const std::string folder = a.issue("/job:ps/task:0");
+  TlsFiles files(folder);
+  Log log;
+  const auto first = files.current();
+  issue_certificate({.authority = a.folder(), .name = "/job:ps/task:0", .renew = true});
+  rlimit usual{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &usual) == 0);
+  const rlimit none{0, usual.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  for (int i = 0; i < 3; ++i) files.look(log.to);
+  setrlimit(RLIMIT_NOFILE, &usual);
+  const std::string said = log.take();
+  CHECK(has(said, "the old ones stay"));
+  CHECK(said.find("the old ones stay") == said.rfind("the old ones stay"));
+  CHECK(files.current() == first);
+  files.look(log.to);
+  CHECK(log.took("certificates read again"));
+  CHECK(files.current() != first);
 }
 
 TEST_CASE("a certificate is warned about in its last 14 days, once a day") {
