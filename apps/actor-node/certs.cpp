@@ -35,7 +35,9 @@ void add_certs(Flags& flags, CertsOptions& to) {
             "one refuse the certificate (default: any)");
   flags.add("days", &to.days, "days until it expires (default: 3650 of an authority, else 365)");
   flags.add("out", &to.out, "issue: folder to write (default: one in DIR, by NAME)");
-  flags.add("renew", &to.renew, "issue: replace the certificate and key that are there");
+  flags.add("renew", &to.renew,
+            "issue: replace the certificate and key that are there; their machines stay, unless "
+            "--hosts names others, and so does a ca.pem that holds the authority");
 }
 
 std::vector<std::string> split(const std::vector<std::string>& lists) {

@@ -88,7 +88,8 @@ struct CertificateRequest {
   std::vector<std::string> hosts = {};
   int days = 365;           // until it expires
   std::string folder = {};  // to write; empty: one in `authority`, by the name
-  bool renew = false;       // replaces a certificate and key that are there
+  // Replaces certificate and key; keeps old hosts if none are given, and a ca.pem that still fits.
+  bool renew = false;
 };
 // Writes ca.pem, cert.pem and key.pem, which only this user can read, and returns the folder.
 // Throws: Error(invalid_argument) for a name, a host or days; Error(bad_configuration) if there is

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -177,10 +178,40 @@ void make_folder(const fs::path& folder) {
   throw Error(Errc::io, "cannot make the folder ", folder.string(), ": ", std::strerror(errno));
 }
 
+bool is_there(const fs::path& file) {
+  return fs::symlink_status(file).type() != fs::file_type::not_found;
+}
+
 void check_absent(const std::vector<NewFile>& files, const char* remedy) {
   for (const NewFile& f : files)
-    if (fs::symlink_status(f.path).type() != fs::file_type::not_found)
+    if (is_there(f.path))
       throw Error(Errc::bad_configuration, f.path.string(), " is there already; ", remedy);
+}
+
+// A certificate without hosts would be good anywhere.
+std::vector<std::string> old_hosts(const fs::path& file) {
+  if (!is_there(file)) return {};
+  const std::string text = read_own_file(file, "certificate", kCertificatesMax, Readers::anybody);
+  try {
+    return hosts_of(first_certificate(text, file.string()).get());
+  } catch (const Error& e) {
+    throw Error(e.code(), e.what(), "; name the machines with --hosts, or remove the file");
+  }
+}
+
+// True if the process with that ca.pem trusts the authority. It may hold others, while a cluster
+// changes from one to another.
+bool has_authority(const fs::path& file, const X509* authority) {
+  if (!is_there(file)) return false;
+  const std::string text = read_own_file(file, "authority", kCertificatesMax, Readers::anybody);
+  try {
+    const auto all = all_certificates(text, file.string());
+    return std::any_of(all.begin(), all.end(), [&](const OwnedCertificate& one) {
+      return X509_cmp(one.get(), authority) == 0;
+    });
+  } catch (const Error&) {  // a damaged file
+    return false;
+  }
 }
 
 fs::path default_folder(const fs::path& authority, const CertifiedName& name) {
@@ -224,22 +255,24 @@ std::string issue_certificate(const CertificateRequest& request) {
     throw Error(Errc::bad_configuration, (from / "ca.key").string(), " is not the key of ",
                 (from / "ca.pem").string());
   const CertifiedName name = CertifiedName::parse(authority_name->cluster, request.name);
+  const fs::path to =
+      request.folder.empty() ? default_folder(from, name) : fs::path(request.folder);
+  const std::vector<std::string> hosts =
+      request.renew && request.hosts.empty() ? old_hosts(to / "cert.pem") : request.hosts;
   const OwnedKey key = make_key();
   const Signer by{authority.get(), authority_key.get()};
-  const OwnedCertificate certificate =
-      make_certificate(name, request.hosts, request.days, key.get(), &by);
+  const OwnedCertificate certificate = make_certificate(name, hosts, request.days, key.get(), &by);
   if (ASN1_TIME_compare(X509_get0_notAfter(certificate.get()),
                         X509_get0_notAfter(authority.get())) > 0)
     throw Error(Errc::invalid_argument, "the authority expires before, on ",
                 time_text(X509_get0_notAfter(authority.get())), "; give fewer days than ",
                 request.days, ", or make another authority");
-  const fs::path to =
-      request.folder.empty() ? default_folder(from, name) : fs::path(request.folder);
-  const std::vector<NewFile> files = {{to / "key.pem", pem_of(key.get()), 0600},
-                                      {to / "cert.pem", pem_of(certificate.get()), 0644},
-                                      {to / "ca.pem", authority_text, 0644}};
+  std::vector<NewFile> files = {{to / "key.pem", pem_of(key.get()), 0600},
+                                {to / "cert.pem", pem_of(certificate.get()), 0644}};
+  if (!request.renew || !has_authority(to / "ca.pem", authority.get()))
+    files.push_back({to / "ca.pem", authority_text, 0644});
   make_folder(to);
-  if (!request.renew) check_absent(files, "to replace certificate and key, say renew");
+  if (!request.renew) check_absent(files, "to replace certificate and key, say --renew");
   write_all(files, request.renew);
   return to.string();
 }

@@ -23,7 +23,7 @@ expect 78 'ca.key is there already' "$node" certs init "$ca"
 expect 0 "$ca/ps-0" "$node" certs issue "$ca" /job:ps/task:0 --hosts 10.77.0.1,localhost
 expect 0 "$ca/worker-all" "$node" certs issue "$ca" '/job:worker/*' --hosts 10.77.0.2 --days 10
 expect 0 "$ca/digits" "$node" certs issue "$ca" digits
-expect 78 'is there already; to replace certificate and key, say renew' "$node" certs issue "$ca" digits
+expect 78 'is there already; to replace certificate and key, say --renew' "$node" certs issue "$ca" digits
 expect 64 'is no name for a certificate' "$node" certs issue "$ca" job/worker
 expect 64 'is no machine' "$node" certs issue "$ca" x --hosts 10.77.0.1:7000
 expect 64 'for 1 to 36500 days, got 0' "$node" certs issue "$ca" x --days 0

@@ -90,6 +90,23 @@ TEST_CASE("an authority signs certificates, and nothing that is there is overwri
   CHECK(text_of(folder + "/cert.pem") == before);
   issue_certificate({.authority = a.folder(), .name = "/job:worker/task:3", .renew = true});
   CHECK(text_of(folder + "/cert.pem") != before);
+  CHECK(has(describe_certificates(folder + "/cert.pem"), "node3.lan, 10.0.0.3, fd00::3"));
+  const Authority next("next-files", "blue");
+  const std::string both = text_of(folder + "/ca.pem") + text_of(next.folder() + "/ca.pem");
+  std::ofstream(folder + "/ca.pem") << both;
+  const auto renew = [&](const std::string& by, std::vector<std::string> hosts) {
+    issue_certificate({.authority = by,
+                       .name = "/job:worker/task:3",
+                       .hosts = std::move(hosts),
+                       .folder = folder,
+                       .renew = true});
+  };
+  renew(next.folder(), {"node4.lan"});
+  CHECK(text_of(folder + "/ca.pem") == both);
+  CHECK(has(describe_certificates(folder + "/cert.pem"), "machines   node4.lan\n"));
+  std::ofstream(folder + "/ca.pem") << text_of(next.folder() + "/ca.pem");
+  renew(a.folder(), {});
+  CHECK(text_of(folder + "/ca.pem") == text_of(a.folder() + "/ca.pem"));
   for (const auto& entry : fs::directory_iterator(folder))
     CHECK(entry.path().extension() == ".pem");
 }

@@ -151,7 +151,12 @@ TEST_CASE("files of certificates that change are used for new links, when they s
   bad("it is that of /job:ps/task:1");
   std::ofstream(folder + "/cert.pem") << "";
   bad("has no certificate");
-  issue_certificate({.authority = a.folder(), .name = "/job:ps/task:0", .renew = true});
+  const auto renew = [&] {
+    issue_certificate({.authority = a.folder(), .name = "/job:ps/task:0", .renew = true});
+  };
+  CHECK_THROWS_WITH_AS(renew(), doctest::Contains("name the machines with --hosts"), Error);
+  fs::remove(folder + "/cert.pem");
+  renew();
   files.look(log.to);
   files.look(log.to);
   CHECK(log.took("certificates read again"));
