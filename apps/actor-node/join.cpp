@@ -119,8 +119,11 @@ void add_join(Flags& flags, JoinOptions& to) {
 
 std::optional<ClusterSpec> spec_of(const JoinOptions& given) {
   if (!given.spec && given.hosts.empty()) return std::nullopt;
-  if (given.listen || !given.seeds.empty())
-    throw Error(Errc::invalid_argument, given.listen ? "--listen" : "--seed",
+  if (given.listen || given.announce || !given.seeds.empty())
+    throw Error(Errc::invalid_argument,
+                given.listen     ? "--listen"
+                : given.announce ? "--announce"
+                                 : "--seed",
                 " does not go with a cluster spec, which says where everybody listens");
   if (given.hosts.empty()) return troupe::read_cluster_spec(*given.spec);
   if (given.spec)

@@ -136,7 +136,9 @@ Handshake::Step Handshake::read_hello(Greeting theirs, std::span<const std::byte
     if (!Secret::same(theirs.proof, prove()))
       return refuse(Refusal::other_secret,
                     detail::concat(other, " has another secret than ", mine,
-                                   ", or a relay is between them; ", kRemedy));
+                                   ", or a relay is between them, or it was dialled at another "
+                                   "address than it announces; ",
+                                   kRemedy));
     proven_ = true;
   }
   peer_ = theirs.hello;

@@ -50,6 +50,9 @@ void check(const MeshOptions& options) {
   if (is_wildcard(told.host) || told.port == 0)
     throw Error(Errc::bad_configuration, "cannot announce ", options.announce,
                 ": other members cannot dial it; give a host and a port, like 10.0.0.5:7000");
+  if (told.host == "localhost")  // a proof holds for the address that a connection has
+    throw Error(Errc::bad_configuration, "cannot announce ", options.announce,
+                ": give a loopback address in digits, like 127.0.0.1:7000");
   if (!is_loopback(told.host) && !options.insecure && !options.tls)
     throw Error(Errc::bad_configuration, "refusing to announce ", options.announce,
                 " without TLS: give --tls, or say --insecure on a network you trust");

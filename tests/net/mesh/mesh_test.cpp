@@ -260,6 +260,8 @@ TEST_CASE("an address that cannot be dialled is not announced, and a wildcard wa
                        doctest::Contains("cannot announce"), Error);
   CHECK_THROWS_WITH_AS(node("127.0.0.1:0", "127.0.0.1:0", false),
                        doctest::Contains("cannot announce"), Error);
+  CHECK_THROWS_WITH_AS(node("127.0.0.1:0", "localhost:7000", false), doctest::Contains("in digits"),
+                       Error);
   CHECK_THROWS_WITH_AS(node("127.0.0.1:0", "10.0.0.5:7000", false), doctest::Contains("--insecure"),
                        Error);
   CHECK_THROWS_WITH_AS(node("127.0.0.1:0", "nowhere", false), doctest::Contains("no port"), Error);
