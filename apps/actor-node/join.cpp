@@ -1,12 +1,14 @@
 // actor-node join: one node of a cluster, until SIGTERM or until the cluster refuses it.
 //
 // Which task it is and where it listens is said by flags (--job, --task, --listen, --seed) or by a
-// cluster spec, in a file (--spec) or word by word (--hosts). Without --task it takes a free one:
-// the first one of the spec whose address is free on this machine, or the one that members name.
+// cluster spec, in a file (--spec) or word by word (--hosts). Without --task it takes that of its
+// certificate (--tls), or a free one: the first one of the spec whose address is free on this
+// machine, or the one that members name.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -90,7 +92,8 @@ struct JoinOptions {
 
 void add_join(Flags& flags, JoinOptions& to) {
   flags.add("job", &to.job, "ps, worker, chief, evaluator or client (default: worker)");
-  flags.add("task", &to.task, "number within the job; without it: one that is free");
+  flags.add("task", &to.task,
+            "number within the job; without it: that of the certificate, or one that is free");
   flags.add("incarnation", &to.incarnation,
             "number of this start, larger than those of earlier starts of the task (default: from "
             "the clock, in microseconds, times 256)");
@@ -246,9 +249,13 @@ void run_by_spec(NodeOptions node, const ClusterSpec& spec, const std::vector<in
 int run_as_told(const JoinOptions& given) {
   NodeOptions node = node_of(given);
   const std::optional<ClusterSpec> spec = spec_of(given);
-  if (given.task) {
-    node.task = *given.task;
-  } else if (!spec && !node.seeds.empty()) {
+  // Before ports are tried, as an unreadable file says nothing of a task.
+  troupe::check_secret_file(node.secret_file);
+  node.task = given.task.value_or(-1);
+  const int certified = troupe::certified_task(node);
+  const bool told = given.task || certified >= 0;
+  node.task = given.task.value_or(std::max(certified, 0));
+  if (!told && !spec && !node.seeds.empty()) {
     node.process.log = console_log(given.node.log_format, "/job:" + node.job);
     node.task = troupe::draw_task(node);
   }
@@ -257,8 +264,7 @@ int run_as_told(const JoinOptions& given) {
   signal(SIGPIPE, SIG_IGN);  // neither a closed log nor a lost supervisor ends a node, nor does
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow: its writer gets an error
   if (spec) {
-    run_by_spec(node, *spec, given.task ? std::vector{node.task} : tasks_of(*spec, node.job),
-                given);
+    run_by_spec(node, *spec, told ? std::vector{node.task} : tasks_of(*spec, node.job), given);
   } else {
     bool listening = false;
     run(node, given, listening);

@@ -1,8 +1,8 @@
 // A node of a cluster: one process that offers its devices to sessions and holds parameter shards;
 // the certificates of nodes and programs; failures on purpose; and ClusterSpec, which lists the
 // tasks of a cluster and their addresses. Implemented in training/group/node.cpp,
-// net/certificates/certificates.cpp, graph/base/fail_point.cpp and net/wire/cluster_spec.cpp. The
-// program actor-node is a thin shell around this.
+// net/certificates/certificates.cpp, net/link/tls_files.cpp, graph/base/fail_point.cpp and
+// net/wire/cluster_spec.cpp. The program actor-node is a thin shell around this.
 #pragma once
 
 #include <atomic>
@@ -62,6 +62,9 @@ void check_secret_file(const std::string& file);
 // `timeout`; Error(bad_configuration) when the cluster refuses this node.
 int draw_task(const NodeOptions& options,
               std::chrono::milliseconds timeout = std::chrono::seconds(60));
+// The task number that the certificate names; -1 for any, and without a certificate. Throws: as
+// run_node() for files that it cannot use. `options.task`: -1 if it is not known yet.
+int certified_task(const NodeOptions& options);
 
 // ---- failures on purpose ----
 

@@ -10,6 +10,7 @@
 #include "net/certificates/own_file.hpp"
 #include "net/link/tls.hpp"
 #include "net/link/tls_words.hpp"
+#include "troupe/cluster.hpp"
 
 namespace troupe {
 namespace {
@@ -207,6 +208,11 @@ std::shared_ptr<TlsFiles> read_tls(const std::string& folder, const std::string&
   auto out = std::make_shared<TlsFiles>(path);
   out->check_name(cluster, job, task);
   return out;
+}
+
+int certified_task(const NodeOptions& options) {
+  const auto tls = read_tls(options.tls_dir, options.cluster, options.job, options.task);
+  return tls ? tls->current()->name.task : kAnyTask;
 }
 
 }  // namespace troupe

@@ -101,6 +101,25 @@ fi
 grep -q 'refused a connection: .*reason=untrusted' "$out/ps.log" || fail 'the ps does not say whom it refuses'
 [ $failures = 0 ] || fail "$failures of $tried checks of refusals"
 
+# A certificate of one task says which one; a key that cannot be read is no task that is taken.
+mv "$ca/ps-0/key.pem" "$out/away"
+for task in 0 ''; do
+  expect 74 '^[^;]*cannot read the private key' ip netns exec a "${join[@]}" --job ps ${task:+--task $task} --tls "$ca/ps-0"
+  grep -q 'is free' "$out/log" && fail 'a missing key is told as a task that is taken'
+done
+mv "$out/away" "$ca/ps-0/key.pem"
+printf 'ps = 10.77.0.1:7010, 10.77.0.1:7011\nworker = %s\n' $worker >"$out/two"
+one=$("$node" certs issue "$ca" /job:ps/task:1)
+ip netns exec a "$node" join --spec "$out/two" --job ps --tls "$one" 2>"$out/one.log" &
+pids+=($!)
+wait_for 20 grep -q 'listening: address=10.77.0.1:7011' "$out/one.log" || fail 'a node is not the task of its certificate'
+expect 64 '--announce does not go with a cluster spec' "${join[@]}" --job ps --announce 10.77.0.1:7012
+ip netns exec a "$node" join --job ps --listen 10.77.0.1:7013 --seed $ps --tls "$one" 2>"$out/seed.log" &
+pids+=($!)
+wait_for 20 grep -q '/job:ps/task:1.*listening' "$out/seed.log" || fail 'a node with seeds is not the task of its certificate'
+kill "${pids[@]: -2}"
+[ $failures = 0 ] || fail "$failures of $tried checks of tasks"
+
 # New certificates are used without a restart; files that do not fit change nothing.
 "$node" certs issue "$ca" /job:ps/task:0 --renew --hosts 10.77.0.1 --days 300 >/dev/null || fail 'no new certificate'
 wait_for 10 grep -q 'certificates read again' "$out/ps.log" || fail 'new certificates are not read'
