@@ -49,9 +49,10 @@ struct NodeOptions {
 
 // Runs until `stop` is set or the node is asked to leave. Throws: Error(bad_configuration) for an
 // unknown job, for a secret or key that is no file of this user alone, for a certificate of another
-// name, and when the cluster refuses this node, with its reason; Error(io) when one of these files
-// cannot be read, and when the port is in use, with what to do; Error(internal) when the node's own
-// actor died; Error(device_lost).
+// name, and when the cluster refuses this node, with its reason; Error(peer_lost), to start again,
+// if another process drew its node id; Error(io) when one of these files cannot be read, and when
+// the port is in use, with what to do; Error(internal) when the node's own actor died;
+// Error(device_lost).
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop);
 
 // Throws: as run_node() for a secret that it cannot use.
@@ -74,6 +75,7 @@ int certified_task(const NodeOptions& options);
 // actions.
 void set_fail_points(const std::string& text);
 std::string describe_fail_points();  // a line for each name: its place, and its actions
+
 // ---- certificates, for links with TLS (docs/security.md) ----
 
 // Makes an authority, which signs the certificates of a cluster: ca.pem, and ca.key, which only

@@ -171,10 +171,11 @@ class Session {
   // from one thread; calls already prepared do not change.
   static Session local(Graph& graph, ProcessOptions options = {});
   // On a cluster, through any of its members: "host:port", or several with commas. The program
-  // itself listens on 127.0.0.1; TROUPE_ANNOUNCE is its NodeOptions::announce. Throws:
-  // Error(peer_lost) when no member answers in time, naming the missing ones;
-  // Error(bad_configuration) when the cluster refuses this process, with its reason, and for a
-  // secret or certificate that it cannot use; Error(io) for a file that cannot be read.
+  // itself listens on 127.0.0.1; with TROUPE_ANNOUNCE=none nobody dials it. Throws:
+  // Error(peer_lost) when no member answers in time, naming the missing ones, or, to connect again,
+  // when another process drew its node id; Error(bad_configuration) when the cluster refuses this
+  // process, with its reason, and for a secret or certificate that it cannot use; Error(io) for a
+  // file that cannot be read.
   static Session connect(Graph& graph, const std::string& address, ConnectOptions options = {});
 
   Session(Session&&) noexcept;
