@@ -44,8 +44,13 @@ if unshare -m true 2>/dev/null || unshare -Um true 2>/dev/null; then
   disk=(--disk "$out/small")
   faults+=' 13:disk_full:disk:500'
 fi
+# The training is to outlast its faults, however fast the machine is: 7 s by each rule, and the stops.
+timeout 60 "$build/actor-node" up --ps 2 --workers 2 --threads 1 "$build/train_digits" --digits "$data" --steps 300 --rule sync \
+  --out "$out/pace" >"$out/log" 2>&1 || fail "an undisturbed training: exit code $?"
+steps=$(sed -n 's/^sync: 300 steps in \([0-9.]*\) s.*/\1/p' "$out/log" | awk '{ print int(7 * 300 / ($1 + 0.01)) + 1 }')
+[ -n "$steps" ] || fail 'an undisturbed training tells no time'
 timeout 100 "${chaos[@]}" --faults "$faults" "${disk[@]}" --run-dir "$out/run" \
-  "$build/train_digits" --digits "$data" --steps 700 --out "$out/small/digits" --verify >"$out/log" 2>&1 ||
+  "$build/train_digits" --digits "$data" --steps "$steps" --out "$out/small/digits" --verify >"$out/log" 2>&1 ||
   fail "each kind once: exit code $?"
 grep -q 'equal, to the bit' "$out/log" || fail 'other weights'
 happened=$(grep -cE '^chaos +[0-9.]+ s  [a-z_]+ [a-z/0-9>]+( \(pid [0-9]+\))?( for [0-9.]+ s)?$' "$out/log")
@@ -57,8 +62,8 @@ grep -qE '^chaos: kill +2 +2 +0 ' "$out/log" || fail 'no row of the table'
 [ -z "$(ls "$out/small" 2>/dev/null)" ] || [ ${#disk[@]} = 0 ] || fail 'the small disk is not of the run alone'
 
 # The program is killed and goes on from its checkpoint; a run without faults has the same result.
-timeout 100 "${chaos[@]}" --faults '0.8:kill:program' --expect-same --result 'sync: .* sha256 ([0-9a-f]+)' \
-  "$build/train_digits" --digits "$data" --steps 150 --out "$out/again" >"$out/log" 2>&1 || fail "a killed program: exit code $?"
+timeout 100 "${chaos[@]}" --faults '0.8:kill:program' --expect-same --result '^sync: .* sha256 ([0-9a-f]+)' \
+  "$build/train_digits" --digits "$data" --steps "$((steps / 3))" --out "$out/again" >"$out/log" 2>&1 || fail "a killed program: exit code $?"
 grep -q 'kill program: training goes on after' "$out/log" || fail 'a killed program was not started again'
 grep -q '^chaos: the same result as undisturbed: [0-9a-f]' "$out/log" || fail 'not the result of the undisturbed run'
 # Another result is found.
