@@ -33,9 +33,7 @@ using ShardOrders = caf::typed_actor<
 using ShardHandle = ShardOrders::extend_with<ShardDoor>;
 
 // The refusal of an order that nobody could own or take back.
-inline Error without_sender() {
-  return Error(Errc::invalid_argument, "an order without a sender");
-}
+inline Error without_sender() { return Error(Errc::invalid_argument, "an order without a sender"); }
 
 // Throws: Error for an invalid request: slices out of bounds, or given twice.
 ShardHandle spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,

@@ -60,8 +60,7 @@ caf::result<ShardDescription> ShardActorState::own(const CreateShard& m) {
   const bool is_free =
       !owner.session ||
       (owner.away && (owner.ended || self->clock().now() - *owner.away >= kOwnerAway));
-  if (!owner.session)
-    owner.alone = m.session != 0 && m.container == own_container(m.session);
+  if (!owner.session) owner.alone = m.session != 0 && m.container == own_container(m.session);
   const auto may_own = [&] { return !owner.alone || asker.node() == owner.session.node(); };
   if (!owner.session || ((m.claim > owner.claim || (m.takes_over && is_free)) && may_own())) {
     if (owner.session != asker) owner.watched = false;

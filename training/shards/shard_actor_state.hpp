@@ -83,7 +83,7 @@ struct ShardActorState {
   }
   uint64_t sender();
   caf::result<ShardDescription> own(const CreateShard& m);  // settles whose the shard is
-  void down(const caf::down_msg& m);           // a sender, or the owner
+  void down(const caf::down_msg& m);                        // a sender, or the owner
   // The one way of pushes and pulls to the shard. `from`: the sender's number; takes the gradient.
   void handle(ShardRequest& request, uint64_t from, ShardActions& out);
   // Removes from `actions` the answers to other senders than `here`, as messages.
