@@ -23,6 +23,7 @@
 #include "apps/failpoints.hpp"
 #include "apps/folder_claim.hpp"
 #include "apps/plugins.hpp"
+#include "apps/words.hpp"
 #include "troupe/custom_op.hpp"
 
 using troupe::Errc;
@@ -156,12 +157,6 @@ class RunFolder {
   std::optional<FolderClaim> claim_;
 };
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ",") + word;
-  return out;
-}
-
 // PROGRAM, its nodes, and how all of them end.
 class Supervisor {
  public:
@@ -264,7 +259,7 @@ int run(const UpOptions& given, const std::vector<std::string>& command,
   unsetenv("TROUPE_TLS_DIR");  // one certificate names one process, and all links are on loopback
   Spawn program;
   program.command = command;
-  program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses())},
+  program.environment = {{"TROUPE_CLUSTER", joined(cluster.spec().addresses(), ",")},
                          {"TROUPE_CLUSTER_NAME", given.node.cluster},
                          {"TROUPE_PS", std::to_string(given.ps)},
                          {"TROUPE_WORKERS", std::to_string(given.workers)},

@@ -8,7 +8,6 @@
 #include <iostream>
 #include <optional>
 #include <random>
-#include <sstream>
 
 #include "apps/actor-node/signals.hpp"
 #include "apps/console_log.hpp"
@@ -17,6 +16,7 @@
 #include "apps/troupe/chaos/run.hpp"
 #include "apps/troupe/program.hpp"
 #include "apps/troupe/verbs.hpp"
+#include "apps/words.hpp"
 
 using troupe::Errc;
 using troupe::Error;
@@ -152,13 +152,6 @@ std::vector<Fault> schedule_of(const ChaosOptions& given, const Weights& weights
                       " faults, from the first step on"));
   }
   if (given.until) out.resize(std::min(out.size(), static_cast<size_t>(*given.until)));
-  return out;
-}
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> out;
-  for (std::string word; in >> word;) out.push_back(word);
   return out;
 }
 

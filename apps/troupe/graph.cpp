@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -15,6 +14,7 @@
 #include "apps/plugins.hpp"
 #include "apps/troupe/program.hpp"
 #include "apps/troupe/verbs.hpp"
+#include "apps/words.hpp"
 #include "troupe/graph.hpp"
 #include "troupe/custom_op.hpp"
 
@@ -28,11 +28,6 @@ constexpr const char* kGraphVariable = "TROUPE_GRAPH_OUT";
 struct Call {
   std::vector<std::string> fetches, feeds;
 };
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
-}
 
 std::vector<Call> calls_in(const std::string& text) {
   static const std::string kHead = "# call: fetches ", kFeeds = "; feeds";
@@ -87,12 +82,6 @@ std::string changes(const std::string& before, const std::string& after) {
   };
   const std::vector<std::string> old = lines_of(before), now = lines_of(after);
   return missing(old, now, "- ") + missing(now, old, "+ ");
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
-  return out;
 }
 
 std::string passes_text(const Graph& graph, const Call& call) {

@@ -7,23 +7,22 @@
 #include "apps/plugins.hpp"
 #include "apps/troupe/table.hpp"
 #include "apps/troupe/verbs.hpp"
+#include "apps/words.hpp"
 #include "troupe/custom_op.hpp"
 
 using namespace troupe;
 
 namespace {
 
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
-  return out.empty() ? "-" : out;
+std::string cell(const std::vector<std::string>& words) {
+  return words.empty() ? "-" : joined(words);
 }
 
 std::string attributes(const Op& op) {
   std::vector<std::string> words;
   for (const AttrSpec& attr : op.attrs)
     words.push_back(attr.default_value ? attr.name + "?" : attr.name);
-  return joined(words, " ");
+  return cell(words);
 }
 
 // The dtypes of the CPU's kernels, in the order that the op gives.
@@ -32,7 +31,7 @@ std::string dtypes(const Op& op) {
   for (const Kernel& kernel : op.kernels)
     if (kernel.device == DeviceKind::cpu)
       words.push_back(kernel.dtype == DType::none ? "any" : to_string(kernel.dtype));
-  return joined(words, " ");
+  return cell(words);
 }
 
 std::string devices(const Op& op) {
@@ -40,7 +39,7 @@ std::string devices(const Op& op) {
   for (const Kernel& kernel : op.kernels) kinds.insert(kernel.device);
   std::vector<std::string> words;
   for (const DeviceKind kind : kinds) words.push_back(to_string(kind));
-  return joined(words, " ");
+  return cell(words);
 }
 
 bool has_text(std::string name, std::string text) {
@@ -68,8 +67,8 @@ int ops(const std::vector<std::string>& arguments) {
       {"op", "inputs", "outputs", "attributes", "dtypes", "devices", "gradient"}};
   for (const Op* op : registry->all())
     if (has_text(op->name, text))
-      rows.push_back({op->name, joined(op->inputs, " "), joined(op->outputs, " "), attributes(*op),
-                      dtypes(*op), devices(*op), op->gradient ? "yes" : "no: " + op->no_gradient});
+      rows.push_back({op->name, cell(op->inputs), cell(op->outputs), attributes(*op), dtypes(*op),
+                      devices(*op), op->gradient ? "yes" : "no: " + op->no_gradient});
   if (rows.size() == 1)
     throw Error(Errc::invalid_argument, "no op has \"", text,
                 "\" in its name; see all of them with troupe ops");

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "data/source/stage.hpp"
+#include "graph/base/words.hpp"
 
 namespace troupe {
 namespace {
@@ -9,12 +10,6 @@ namespace {
 constexpr const char* kTypes[] = {"true or false", "a whole number",    "a number",       "a text",
                                   "whole numbers", "a list of numbers", "a list of texts"};
 static_assert(std::size(kTypes) == std::variant_size_v<SourceArg>);
-
-std::string listed(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
 
 }  // namespace
 

@@ -35,12 +35,6 @@ Armed& armed() {
   return armed;
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
 std::vector<std::string> actions_of(const FailPointRow& row) {
   std::vector<std::string> out = {"die", "sleep:MILLISECONDS"};
   if (row.error != Errc::ok) out.emplace_back("error");
@@ -174,8 +168,7 @@ void arm_fail_points(const std::string& task) {
   // A task may be that of several sessions of a program, one after the other.
   if (std::find(a.tasks.begin(), a.tasks.end(), task) != a.tasks.end()) return;
   for (const FailOrder& order : orders)
-    if (is_for(order, task, a.tasks))
-      a.table.add(order);
+    if (is_for(order, task, a.tasks)) a.table.add(order);
   a.tasks.push_back(task);
   detail::armed_fail_points |= a.table.points();
 }

@@ -1,4 +1,4 @@
-// Words: their characters, and the known name nearest to a misspelt one.
+// Words: their characters, lists of them, and the known name nearest to a misspelt one.
 #pragma once
 
 #include <algorithm>
@@ -33,6 +33,13 @@ inline int edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return row.back();
+}
+
+// "a, b, c"
+inline std::string listed(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
 }
 
 // "; did you mean MatMul?", or an empty text if half of the letters would have to change. The first

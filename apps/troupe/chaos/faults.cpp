@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/words.hpp"
 #include "troupe/error.hpp"
 
 using troupe::Errc;
@@ -59,17 +60,6 @@ FaultKind kind_of(std::string_view name, const std::string& word) {
   for (int i = 0; i < kFaultKinds; ++i)
     if (name == kRows[i].name) return static_cast<FaultKind>(i);
   refuse("\"", word, "\": there is no fault \"", name, "\"; the kinds are ", all_kinds());
-}
-
-// The words of `text` between the characters of `between`; none is empty.
-std::vector<std::string> words_of(const std::string& text, const char* between) {
-  std::vector<std::string> out;
-  for (size_t begin = 0; (begin = text.find_first_not_of(between, begin)) != text.npos;) {
-    const size_t end = std::min(text.find_first_of(between, begin), text.size());
-    out.push_back(text.substr(begin, end - begin));
-    begin = end;
-  }
-  return out;
 }
 
 template <class T>
