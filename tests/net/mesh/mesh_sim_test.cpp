@@ -1,131 +1,14 @@
-// Meshes in one thread: CAF's deterministic scheduler and multiplexer, our transport and clock from
-// SimNet.
+// Members of meshes that meet, lose each other and meet again.
 #include "net/mesh/mesh.hpp"
 
-#include <caf/all.hpp>
-#include <caf/io/all.hpp>
-#include <caf/io/network/test_multiplexer.hpp>
-#include <caf/scheduler/test_coordinator.hpp>
-#include <spdlog/sinks/ostream_sink.h>
-
-#include "net/caf/caf_bridge.hpp"
 #include "graph/base/crc32c.hpp"
 #include "net/link/frame.hpp"
-#include "net/link/greetings.hpp"
-#include "tests/support/link_pair.hpp"
+#include "tests/support/mesh_world.hpp"
 
 namespace troupe {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct SimConfig : caf::actor_system_config {
-  explicit SimConfig(Rng& rng) {
-    load_test_network(*this, rng);
-    set("scheduler.policy", caf::atom("testing"));
-  }
-};
-
-struct SimNode : MeshListener {
-  sim::SimHost& host;
-  SimConfig config;
-  caf::actor_system system;
-  caf::scheduler::test_coordinator& jobs;
-  caf::io::network::test_multiplexer& mpx;
-  Doors doors;
-  caf::actor agent;
-  std::unique_ptr<Mesh> mesh;
-  std::string address;
-  std::map<std::string, caf::actor> agents;
-  std::vector<std::string> history;
-  std::ostringstream log;
-  std::string refusal;
-  Errc refusal_code = Errc::ok;
-  int asked = 0;
-
-  SimNode(sim::SimHost& h, const std::string& job, int task, std::vector<std::string> seeds,
-          uint64_t incarnation = 1, const std::string& listen = "127.0.0.1:0",
-          const std::string& secret = "")
-      : host(h),
-        config(h.rng()),
-        system(config),
-        jobs(dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler())),
-        mpx(dynamic_cast<caf::io::network::test_multiplexer&>(system.middleman().backend())) {
-    jobs.clock().current_time += 1h;  // zero has a special meaning
-    system.await_actors_before_shutdown(false);
-    agent = system.spawn([this]() -> caf::behavior {
-      return {[this](int x) {
-        ++asked;
-        return x + 1;
-      }};
-    });
-    MeshOptions options{.job = job,
-                        .task = task,
-                        .incarnation = incarnation,
-                        .listen = listen,
-                        .seeds = std::move(seeds),
-                        .kinds = data_kinds(),
-                        .insecure = true,
-                        .log = std::make_shared<spdlog::logger>(
-                            "net", std::make_shared<spdlog::sinks::ostream_sink_mt>(log))};
-    if (!secret.empty()) options.secret = std::make_shared<const Secret>(secret, host.rng());
-    mesh = std::make_unique<Mesh>(system, host, host, host.rng(), doors, options);
-    address = mesh->start(agent, this);
-  }
-  ~SimNode() override {
-    mesh->stop();
-    agents.clear();
-    caf::anon_send_exit(agent, caf::exit_reason::kill);
-    agent = nullptr;
-    while (run_one()) {
-    }
-  }
-  bool run_one() { return mpx.try_exec_runnable() || jobs.try_run_once(); }
-  void up(const Member& m, const caf::actor& a) override {
-    agents[m.name()] = a;
-    history.push_back("up " + m.name());
-  }
-  void down(const Member& m, const std::string&) override {
-    agents.erase(m.name());
-    history.push_back("down " + m.name());
-  }
-  void refused(Errc code, const std::string& reason) override {
-    refusal_code = code;
-    refusal = reason;
-  }
-};
-
-struct World {
-  sim::SimNet net;
-  std::vector<std::unique_ptr<SimNode>> nodes;
-  std::string secret;  // of the nodes that are added next; empty: none
-  explicit World(uint64_t seed) : net(seed) {}
-  SimNode& add(const std::string& job, int task, std::vector<std::string> seeds,
-               uint64_t incarnation = 1, const std::string& listen = "127.0.0.1:0") {
-    sim::SimHost& host = net.add(job + std::to_string(task));
-    nodes.push_back(
-        std::make_unique<SimNode>(host, job, task, std::move(seeds), incarnation, listen, secret));
-    return *nodes.back();
-  }
-  bool run_actors() {
-    bool any = false;
-    for (auto& n : nodes)
-      if (n->host.alive && !n->host.frozen)
-        while (n->run_one()) any = true;
-    return any;
-  }
-  bool run_until(const std::function<bool()>& done, sim::ns limit) {
-    const TimePoint end = net.now() + limit;
-    for (;;) {
-      run_actors();
-      if (done()) return true;
-      if (net.next_due() > end || !net.step()) return done();
-    }
-  }
-  void run_for(sim::ns time) {
-    run_until([] { return false; }, time);
-  }
-};
 
 // Recomputes the checksums of a changed frame, so that only the reader of the content can find the
 // damage.
@@ -142,7 +25,7 @@ void seal(std::vector<std::byte>& bytes) {
 TEST_CASE("members meet whoever comes first, and both dials at once make one link") {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     CAPTURE(seed);
-    World w(seed);
+    MeshWorld w(seed);
     // Every member has all members as seeds, and all start together.
     const std::vector<std::string> seeds = {"127.0.0.1:1000", "127.0.0.1:1001", "127.0.0.1:1002",
                                             "127.0.0.1:1003"};
@@ -176,7 +59,7 @@ TEST_CASE("members meet whoever comes first, and both dials at once make one lin
 }
 
 TEST_CASE("a frozen member goes down within two seconds and comes back when it thaws") {
-  World w(7);
+  MeshWorld w(7);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
   SimNode& b = w.add("worker", 0, {a.address});
   REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
@@ -195,7 +78,7 @@ TEST_CASE("a frozen member goes down within two seconds and comes back when it t
 }
 
 TEST_CASE("a partition heals, and handles from before it are good again") {
-  World w(8);
+  MeshWorld w(8);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
   SimNode& b = w.add("worker", 0, {a.address});
   SimNode& c = w.add("worker", 1, {a.address});
@@ -228,7 +111,7 @@ TEST_CASE("a partition heals, and handles from before it are good again") {
 TEST_CASE("a connection that is reset is made again, in mid-traffic and again and again") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     CAPTURE(seed);
-    World w(seed);
+    MeshWorld w(seed);
     SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
     SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
     const auto met = [&] { return a.agents.size() == 1 && b.agents.size() == 1; };
@@ -254,7 +137,7 @@ TEST_CASE("a connection that is reset is made again, in mid-traffic and again an
 TEST_CASE("a killed member goes down at once, and a newer incarnation takes its task") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     CAPTURE(seed);
-    World w(seed);
+    MeshWorld w(seed);
     SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
     SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
     REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
@@ -273,7 +156,7 @@ TEST_CASE("a killed member goes down at once, and a newer incarnation takes its 
 TEST_CASE("a message for an actor of an earlier life does not reach the actor that follows it") {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     CAPTURE(seed);
-    World w(seed);
+    MeshWorld w(seed);
     SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
     SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
     REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
@@ -313,7 +196,7 @@ TEST_CASE("a message for an actor of an earlier life does not reach the actor th
 }
 
 TEST_CASE("a newer incarnation waits for a frozen older one to be given up, then takes its place") {
-  World w(9);
+  MeshWorld w(9);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
   SimNode& b = w.add("worker", 0, {a.address});
   REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
@@ -333,7 +216,7 @@ TEST_CASE("a newer incarnation waits for a frozen older one to be given up, then
 TEST_CASE(
     "a second process of a task is told where the first one runs, and the first one loses "
     "nothing") {
-  World w(10);
+  MeshWorld w(10);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
   SimNode& b = w.add("worker", 0, {a.address});
   REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
@@ -345,7 +228,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a member that leaves is not dialled again, one that died is") {
-  World w(11);
+  MeshWorld w(11);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
   SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
   REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
@@ -356,7 +239,7 @@ TEST_CASE("a member that leaves is not dialled again, one that died is") {
   w.run_for(60s);
   CHECK(dialled == 0);
 
-  World v(12);
+  MeshWorld v(12);
   SimNode& c = v.add("ps", 0, {}, 1, "127.0.0.1:1000");
   SimNode& d = v.add("worker", 0, {c.address}, 1, "127.0.0.1:1001");
   REQUIRE(v.run_until([&] { return c.agents.size() == 1; }, 10s));
@@ -367,105 +250,12 @@ TEST_CASE("a member that leaves is not dialled again, one that died is") {
   CHECK(dialled > 0);
 }
 
-TEST_CASE("a stranger at the address of a member that died ends nobody, nor does a late seed") {
-  const auto bytes_of = [](const Greeting& greeting) {
-    const auto packet = encode(greeting);
-    return std::string(reinterpret_cast<const char*>(packet.data()), packet.size());
-  };
-  Hello other;
-  other.cluster = "other";
-  other.job = "web";
-  const std::string refuses = bytes_of(refusal(other, Refusal::other_cluster, "not this cluster"));
-  for (const std::string& words : {std::string("HTTP/1.1 400 Bad Request\r\n\r\n"), refuses}) {
-    World w(13);
-    SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
-    SimNode& b = w.add("worker", 0, {a.address, "127.0.0.1:2000"});
-    SimNode& c = w.add("worker", 1, {a.address}, 1, "127.0.0.1:1001");
-    REQUIRE(w.run_until([&] { return a.agents.size() == 2 && b.agents.size() == 2; }, 10s));
-    w.net.kill(c.host);
-    std::vector<std::unique_ptr<Stranger>> calls;
-    const auto answer = [&](ConnectionPtr connection) {
-      calls.push_back(std::make_unique<Stranger>(std::move(connection)));
-      calls.back()->say(words);
-    };
-    sim::SimHost& stranger = w.net.add("stranger");
-    const auto there = stranger.listen("127.0.0.1:1001", answer),
-               at_seed = stranger.listen("127.0.0.1:2000", answer);
-    w.run_for(60s);
-    CHECK(calls.size() > 3);
-    CHECK(a.refusal.empty());
-    CHECK(b.refusal.empty());
-    CHECK(a.agents.size() == 1);
-    CHECK(b.agents.size() == 1);
-    calls.clear();
-  }
-}
-
-TEST_CASE(
-    "a process with the node id of another one is to be started again, others that do not fit "
-    "end") {
-  for (const auto& [why, code] : {std::pair(Refusal::same_node, Errc::peer_lost),
-                                  std::pair(Refusal::other_ops, Errc::bad_configuration)}) {
-    World w(14);
-    Hello other = hello_of("ps", 0);
-    other.cluster = "troupe";
-    const auto packet = encode(refusal(other, why, "it does not fit"));
-    std::vector<std::unique_ptr<Stranger>> calls;
-    const auto there =
-        w.net.add("ps0").listen("127.0.0.1:1000", [&, packet = packet](ConnectionPtr connection) {
-          calls.push_back(std::make_unique<Stranger>(std::move(connection)));
-          calls.back()->say(packet);
-        });
-    SimNode& node = w.add("worker", 0, {"127.0.0.1:1000"});
-    REQUIRE(w.run_until([&] { return !node.refusal.empty(); }, 10s));
-    CHECK(node.refusal_code == code);
-    CHECK(node.log.str().find("dials no more") == std::string::npos);  // the listener says it
-  }
-}
-
-TEST_CASE("a process that is refused after it has joined says that it dials no more") {
-  World w(15);
-  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
-  SimNode& b = w.add("worker", 0, {a.address}, 1);
-  REQUIRE(w.run_until([&] { return b.agents.size() == 1; }, 10s));
-  w.net.kill(a.host);
-  Hello other = hello_of("ps", 0);
-  other.cluster = "troupe";
-  const auto packet = encode(refusal(other, Refusal::other_ops, "it does not fit"));
-  std::vector<std::unique_ptr<Stranger>> calls;
-  const auto there = w.net.add("next").listen("127.0.0.1:1000", [&](ConnectionPtr connection) {
-    calls.push_back(std::make_unique<Stranger>(std::move(connection)));
-    calls.back()->say(packet);
-  });
-  REQUIRE(w.run_until([&] { return !b.refusal.empty(); }, 60s));
-  CHECK(b.log.str().find("refused, dials no more: address=127.0.0.1:1000 reason=it does not fit") !=
-        std::string::npos);
-}
-
-TEST_CASE("a stranger without the secret at the port of the only other member ends nobody") {
-  World w(21);
-  w.secret = "the secret of this cluster";
-  SimNode& a = w.add("ps", 0, {"127.0.0.1:1001"}, 1, "127.0.0.1:1000");
-  SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
-  REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
-  w.net.kill(b.host);
-  w.secret = "the secret of another one";
-  SimNode& stranger = w.add("worker", 0, {}, 2, "127.0.0.1:1001");
-  w.run_for(30s);
-  CHECK(a.refusal.empty());
-  CHECK(a.agents.empty());
-  w.net.kill(stranger.host);
-  w.secret = "the secret of this cluster";
-  SimNode& again = w.add("worker", 0, {a.address}, 3, "127.0.0.1:1001");
-  CHECK(w.run_until([&] { return a.agents.size() == 1 && again.agents.size() == 1; }, 10s));
-}
-
 TEST_CASE("what finds no room on a full link is answered here, or the link ends") {
   const auto made = [](const auto&... all) { return std::vector{caf::make_message(all)...}; };
   for (const caf::message& last :
        made(Push{}, Pull{}, StartStep{}, Deliver{}, FinishStep{}, CancelStep{})) {
     CAPTURE(caf::to_string(last));
-    World w(14);
+    MeshWorld w(14);
     SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
     SimNode& b = w.add("worker", 0, {a.address});
     REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
@@ -489,7 +279,7 @@ TEST_CASE("what finds no room on a full link is answered here, or the link ends"
 }
 
 TEST_CASE("who listens on loopback alone is dialled from its own machine only") {
-  World w(15);
+  MeshWorld w(15);
   SimNode& a = w.add("ps", 0, {}, 1, "10.0.0.1:1000");
   a.host.ip = "10.0.0.1";
   SimNode& far = w.add("client", 0, {a.address}, 1, "127.0.0.1:5000");
@@ -515,7 +305,7 @@ TEST_CASE("who listens on loopback alone is dialled from its own machine only") 
 }
 
 TEST_CASE("members that have forgotten each other are named again by a third one") {
-  World w(17);
+  MeshWorld w(17);
   SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
   SimNode& b = w.add("worker", 0, {a.address});
   SimNode& c = w.add("worker", 1, {a.address});
@@ -528,164 +318,9 @@ TEST_CASE("members that have forgotten each other are named again by a third one
   CHECK(w.run_until(all_met, 2min));
 }
 
-TEST_CASE("a seed that does not greet is named in the log") {
-  World w(16);
-  std::vector<ConnectionPtr> calls;
-  const auto there = w.net.add("mute").listen(
-      "127.0.0.1:1000", [&](ConnectionPtr connection) { calls.push_back(std::move(connection)); });
-  SimNode& a = w.add("worker", 0, {"127.0.0.1:1000"});
-  w.run_for(20s);
-  CHECK(a.log.str().find("still waiting for a seed: address=127.0.0.1:1000 error=no greeting") !=
-        std::string::npos);
-}
-
-TEST_CASE("silent strangers keep no member out for long") {
-  World w(18);
-  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
-  std::vector<std::unique_ptr<Stranger>> strangers;
-  sim::SimHost& host = w.net.add("strangers");
-  for (int i = 0; i < 64; ++i)
-    host.dial(a.address, 1s, [&](ConnectionPtr connection, const std::string&) {
-      if (connection) strangers.push_back(std::make_unique<Stranger>(std::move(connection)));
-    });
-  REQUIRE(w.run_until([&] { return strangers.size() == 64; }, 1s));
-  w.run_for(600ms);
-  const SimNode& b = w.add("worker", 0, {a.address});
-  CHECK(w.run_until([&] { return b.agents.size() == 1; }, 500ms));
-  CHECK(std::count_if(strangers.begin(), strangers.end(),
-                      [](const auto& s) { return !s->closed.empty(); }) == 1);
-  strangers.clear();
-}
-
-TEST_CASE("task numbers are reserved for a bounded number of askers") {
-  World w(19);
-  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
-  sim::SimHost& asker = w.net.add("asker");
-  const auto draw = [&](int job) {
-    std::optional<Errc> told;
-    draw_task(asker, asker, asker.rng(),
-              {"troupe", "job" + std::to_string(job), {a.address}, 0, {}, 300ms},
-              [&](Errc code, const std::string&, int32_t) { told = code; });
-    REQUIRE(w.run_until([&] { return told.has_value(); }, 10s));
-    return *told;
-  };
-  int drawn = 0;
-  while (drawn < 3000 && draw(drawn) == Errc::ok) ++drawn;
-  CHECK(drawn == 1024);
-  w.run_for(31s);
-  CHECK(draw(drawn) == Errc::ok);
-}
-
-TEST_CASE("a task draw ends in time, whatever it talks to") {
-  for (const bool listens : {true, false})
-    for (const auto timeout : {300ms, 1000ms, 7000ms}) {
-      CAPTURE(timeout.count());
-      World w(16);
-      std::vector<ConnectionPtr> silent;
-      std::unique_ptr<Listener> listener;
-      if (listens)
-        listener = w.net.add("silent").listen("127.0.0.1:1000", [&](ConnectionPtr connection) {
-          silent.push_back(std::move(connection));
-        });
-      sim::SimHost& asker = w.net.add("asker");
-      Errc told = Errc::ok;
-      const TimePoint begin = w.net.now();
-      draw_task(asker, asker, asker.rng(), {"troupe", "worker", {"127.0.0.1:1000"}, 0, {}, timeout},
-                [&](Errc code, const std::string&, int32_t) { told = code; });
-      REQUIRE(w.run_until([&] { return told != Errc::ok; }, 60s));
-      CHECK(told == Errc::peer_lost);
-      CHECK(w.net.now() - begin <= timeout + 1ms);
-    }
-}
-
-TEST_CASE("members with a secret meet, and one without it is refused for good") {
-  World w(17);
-  w.secret = "the secret of this cluster";
-  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
-  SimNode& b = w.add("worker", 0, {a.address});
-  SimNode& c = w.add("worker", 1, {a.address});
-  REQUIRE(w.run_until([&] { return b.agents.size() == 2 && c.agents.size() == 2; }, 10s));
-  caf::anon_send(b.agents.at("/job:ps/task:0"), 1);
-  REQUIRE(w.run_until([&] { return a.asked == 1; }, 5s));
-  for (const char* other : {"", "the secret of another one"}) {
-    w.secret = other;
-    SimNode& d = w.add("worker", 2, {a.address});
-    REQUIRE(w.run_until([&] { return !d.refusal.empty(); }, 10s));
-    CHECK(d.refusal.find("--secret-file") != std::string::npos);
-    CHECK(d.agents.empty());
-  }
-  CHECK(a.refusal.empty());
-  CHECK(a.agents.size() == 2);
-}
-
-TEST_CASE("a process that proves nothing moves no member and draws no number") {
-  World w(18);
-  w.secret = "the secret of this cluster";
-  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
-  w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
-  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
-  std::vector<std::unique_ptr<Stranger>> strangers;
-  sim::SimHost& host = w.net.add("stranger");
-  Greeting greeting{GreetingKind::hello, Refusal::none, "", {}};
-  greeting.hello = {.cluster = "troupe", .job = "worker", .task = 0, .incarnation = ~uint64_t{0}};
-  greeting.nonce[0] = std::byte{1};
-  for (const auto kind : {GreetingKind::hello, GreetingKind::ask_task}) {
-    greeting.kind = kind;
-    for (const int task : {0, 7}) {
-      greeting.hello.task = task;
-      host.dial("127.0.0.1:1000", 1s, [&](ConnectionPtr connection, const std::string&) {
-        strangers.push_back(std::make_unique<Stranger>(std::move(connection)));
-        strangers.back()->say(encode(greeting));
-      });
-      w.run_for(1s);
-    }
-  }
-  REQUIRE(strangers.size() == 4);
-  for (const auto& s : strangers) CHECK(s->heard.size() == kGreetingBytes);  // a challenge
-  CHECK(a.agents.size() == 1);
-  CHECK(a.history == std::vector<std::string>{"up /job:worker/task:0"});
-  std::string why;
-  const auto draw = [&](const std::string& secret) {
-    std::pair<Errc, int32_t> out{Errc::ok, -1};
-    TaskRequest request{"troupe", "worker", {a.address}, 0, {}, 5'000ms};
-    if (!secret.empty()) request.secret = std::make_shared<const Secret>(secret, host.rng());
-    draw_task(host, host, host.rng(), request,
-              [&](Errc code, const std::string& text, int32_t task) {
-                out = {code, task};
-                why = text;
-              });
-    w.run_until([&] { return out.second >= 0; }, 10s);
-    return out;
-  };
-  CHECK(draw("") == std::pair{Errc::bad_configuration, 0});
-  CHECK(draw("the secret of another one") == std::pair{Errc::bad_configuration, 0});
-  CHECK_MESSAGE(why.find("a process that asks for a task number has another secret") != why.npos,
-                why);
-  CHECK(draw(w.secret) == std::pair{Errc::ok, 1});  // the first that is free: nobody reserved it
-  strangers.clear();
-}
-
-TEST_CASE("a silent stranger of a member's name does not keep us from dialling that member") {
-  World w(19);
-  w.secret = "the secret of this cluster";
-  SimNode& a = w.add("ps", 0, {"127.0.0.1:1001"}, 1, "127.0.0.1:1000");
-  std::unique_ptr<Stranger> stranger;
-  Greeting greeting{GreetingKind::hello, Refusal::none, "", {}};
-  greeting.hello = {.cluster = "troupe", .job = "chief", .task = 0, .incarnation = 1};
-  greeting.nonce[0] = std::byte{1};
-  w.net.add("stranger").dial(a.address, 1s, [&](ConnectionPtr connection, const std::string&) {
-    stranger = std::make_unique<Stranger>(std::move(connection));
-    stranger->say(encode(greeting));
-  });
-  w.run_for(100ms);
-  w.add("chief", 0, {}, 1, "127.0.0.1:1001");
-  CHECK(w.run_until([&] { return a.agents.size() == 1; }, 3s));
-  stranger.reset();
-}
-
 TEST_CASE("equal seeds give equal clusters, event by event") {
   const auto history = [](uint64_t seed) {
-    World w(seed);
+    MeshWorld w(seed);
     SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
     w.add("worker", 0, {a.address});
     w.add("worker", 1, {a.address});
@@ -701,7 +336,7 @@ TEST_CASE("a peer with malformed control messages loses its link at most, and ot
   int ended = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
-    World w(seed);
+    MeshWorld w(seed);
     std::mt19937_64 dice(seed);
     SimNode& ps = w.add("ps", 0, {});
     int spared = static_cast<int>(dice() % 6), spoiled = 0;  // frames
