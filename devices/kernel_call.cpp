@@ -72,6 +72,32 @@ bool may_be_written(const Tensor& tensor) {
   return tensor.unique() && !(buffer_of(tensor)->tag & (Buffer::kForeign | Buffer::kOffHost));
 }
 
+// Output `i` of a shape that is inferred now. This and the next function are not inlined: the texts
+// of their errors lie on the stack, and each output would pay for the guard of that stack.
+[[gnu::noinline]] Tensor& make_inferred(const KernelCall& call, int i) {
+  const NodeView& view = call.view();
+  const NodeView::Out& out = view.outputs[static_cast<size_t>(i)];
+  const Shape shape = out.known ? out.shape : infer_output(view, actual_types(call), i);
+  return call.outputs()[i] =
+             allocate_tensor(call.memory(), {&view, i, call.run().run, out.dtype, &shape});
+}
+
+// Output 0, in the memory of `input`, input 0, if it fits.
+[[gnu::noinline]] Tensor& make_inferred_in_place(const KernelCall& call, Tensor& input) {
+  const NodeView& view = call.view();
+  const NodeView::Out& out = view.outputs[0];
+  // With several outputs, the shapes of the others may still have to be inferred from input 0.
+  if (view.outputs.size() > 1 || !may_be_written(input) || input.dtype() != out.dtype)
+    return make_inferred(call, 0);
+  const Shape shape = out.known ? out.shape : infer_output(view, actual_types(call), 0);
+  if (input.shape() != shape) return make_inferred(call, 0);
+  Tensor& output = call.outputs()[0];
+  output.swap(input);
+  mark(call.memory(), buffer_of(output), output.byte_size(),
+       {.view = &view, .run = call.run().run});
+  return output;
+}
+
 }  // namespace
 
 NodeView NodeView::make(const Node& node, const Kernel& kernel) {
@@ -172,15 +198,11 @@ void KernelCall::run_checked(KernelContext& context) {
 Tensor& KernelContext::make_output(int i) {
   const KernelCall& call = KernelCall::of(*this);
   const NodeView& view = call.view();
-  if (i == 0 && view.like.dtype() != DType::none) [[likely]] {
-    Buffer* const buffer =
-        allocate(call.memory(), view.bytes, {.view = &view, .run = call.run().run});
-    return become(outputs_[0], buffer, view.like);
-  }
-  const NodeView::Out& out = view.outputs[static_cast<size_t>(i)];
-  const Shape shape = out.known ? out.shape : infer_output(view, actual_types(*this), i);
-  return outputs_[i] =
-             allocate_tensor(call.memory(), {&view, i, call.run().run, out.dtype, &shape});
+  if (i != 0 || view.like.dtype() == DType::none) [[unlikely]]
+    return make_inferred(call, i);
+  Buffer* const buffer =
+      allocate(call.memory(), view.bytes, {.view = &view, .run = call.run().run});
+  return become(outputs_[0], buffer, view.like);
 }
 
 Tensor& KernelContext::output_in_place() {
@@ -191,27 +213,13 @@ Tensor& KernelContext::output_in_place() {
   // The step says that this node is the last reader of the slot, so its handle may be taken.
   Tensor& input = const_cast<Tensor&>(values_[input_slots_[0]]);
   const NodeView& view = call.view();
-  const int64_t run = call.run().run;
-  if (view.like.dtype() != DType::none) [[likely]] {
-    if (!can_become(input, view.like)) return make_output(0);
-    Buffer* const buffer = detach(input);
-    if (view.bytes > Memory::kMarkedAbove) [[unlikely]]
-      mark(call.memory(), buffer, view.bytes, {.view = &view, .run = run});
-    return become(outputs_[0], buffer, view.like);
-  }
-  const NodeView::Out& out = view.outputs[0];
-  // With several outputs, the shapes of the others may still have to be inferred from input 0.
-  if (view.outputs.size() > 1 || !may_be_written(input) || input.dtype() != out.dtype)
-    return make_output(0);
-  const Shape shape = out.known ? out.shape : infer_output(view, actual_types(*this), 0);
-  if (input.shape() == shape) {
-    outputs_[0].swap(input);
-    mark(call.memory(), buffer_of(outputs_[0]), outputs_[0].byte_size(),
-         {.view = &view, .run = run});
-  } else {
-    outputs_[0] = allocate_tensor(call.memory(), {&view, 0, run, out.dtype, &shape});
-  }
-  return outputs_[0];
+  if (view.like.dtype() == DType::none) [[unlikely]]
+    return make_inferred_in_place(call, input);
+  if (!can_become(input, view.like)) return make_output(0);
+  Buffer* const buffer = detach(input);
+  if (view.bytes > Memory::kMarkedAbove) [[unlikely]]
+    mark(call.memory(), buffer, view.bytes, {.view = &view, .run = call.run().run});
+  return become(outputs_[0], buffer, view.like);
 }
 
 Tensor& KernelContext::output(int i, const Shape& shape) {
