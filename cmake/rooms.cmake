@@ -4,8 +4,9 @@
 # this file. tests/house reads this file and checks includes and undefined symbols against it.
 #
 # LIBRARIES: the packages whose headers the room may include.
+# APART: the room is a library of its own beside libtroupe, which it links instead of the rooms.
 function(troupe_room folder)
-  cmake_parse_arguments(room "" "" "SEES;FOLDERS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(room "APART" "" "SEES;FOLDERS;LIBRARIES" ${ARGN})
   set(globs ${folder}/*.cpp)
   foreach(part ${room_FOLDERS})
     list(APPEND globs ${folder}/${part}/*.cpp)
@@ -21,11 +22,16 @@ function(troupe_room folder)
   endforeach()
   if(sources)
     add_library(${target} STATIC ${sources})
-    target_include_directories(${target} PUBLIC include PRIVATE .)
+    target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include> PRIVATE .)
     target_include_directories(${target} SYSTEM PRIVATE $<TARGET_PROPERTY:CAF::core,INTERFACE_INCLUDE_DIRECTORIES>
       $<TARGET_PROPERTY:nlohmann_json::nlohmann_json,INTERFACE_INCLUDE_DIRECTORIES>
       ${EIGEN3_INCLUDE_DIRS} ${Protobuf_INCLUDE_DIRS})
-    target_link_libraries(${target} PRIVATE troupe_flags spdlog::spdlog PUBLIC ${seen})
+    if(room_APART)
+      target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:troupe_flags> spdlog::spdlog PUBLIC troupe)
+    else()
+      target_link_libraries(${target} PRIVATE troupe_flags spdlog::spdlog PUBLIC ${seen})
+      set_property(GLOBAL APPEND PROPERTY troupe_objects $<TARGET_OBJECTS:${target}>)
+    endif()
     if("CAF" IN_LIST room_LIBRARIES)
       troupe_precompile(${target} actors)
     elseif(folder STREQUAL "ops")  # has flags of its own
@@ -33,7 +39,6 @@ function(troupe_room folder)
     else()
       troupe_precompile(${target} values)
     endif()
-    set_property(GLOBAL APPEND PROPERTY troupe_objects $<TARGET_OBJECTS:${target}>)
   else()  # headers only
     add_library(${target} INTERFACE)
     target_link_libraries(${target} INTERFACE ${seen})
@@ -89,3 +94,6 @@ troupe_room(training/group SEES training/input training/shards training/checkpoi
 troupe_room(training/metrics SEES graph/base)
 troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/master actors/async data graph graph/base data/files
   LIBRARIES CAF spdlog)
+troupe_room(chaos APART SEES training/loop training/group training/shards training/checkpoints training/parameters actors/master
+    actors/cluster net/link net/caf data/files devices graph graph/base
+  LIBRARIES CAF)

@@ -21,6 +21,7 @@ Room read_room(const std::string& arguments) {
   in >> room.folder;
   std::string word, list;
   while (in >> word) {
+    if (word == "APART") continue;
     if (word == "SEES" || word == "FOLDERS" || word == "LIBRARIES") {
       list = word;
     } else if (list == "SEES") {

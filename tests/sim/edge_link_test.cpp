@@ -3,7 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "actors/master/master.hpp"
-#include "tests/support/simulation/sim_process.hpp"
+#include "chaos/sim_process.hpp"
+#include "tests/support/simulation/held_ops.hpp"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "data/files/json.hpp"
 #include "tests/support/paths.hpp"
-#include "tests/support/simulation/sim_report.hpp"
+#include "chaos/sim_report.hpp"
 
 namespace troupe {
 namespace {

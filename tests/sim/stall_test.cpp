@@ -4,7 +4,8 @@
 #include <future>
 
 #include "actors/master/master.hpp"
-#include "tests/support/simulation/sim_process.hpp"
+#include "chaos/sim_process.hpp"
+#include "tests/support/simulation/held_ops.hpp"
 
 namespace troupe {
 namespace {

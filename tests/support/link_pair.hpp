@@ -6,7 +6,7 @@
 
 #include "net/link/tls.hpp"
 #include "tests/support/data_messages.hpp"
-#include "tests/support/simulation/sim_net.hpp"
+#include "chaos/sim_net.hpp"
 
 namespace troupe {
 

@@ -3,7 +3,7 @@
 
 #include "data/files/json.hpp"
 #include "tests/support/refusal.hpp"
-#include "tests/support/simulation/sim_disk.hpp"
+#include "chaos/sim_disk.hpp"
 
 namespace troupe {
 namespace {

@@ -7,7 +7,7 @@
 #include "data/files/tensor_files.hpp"
 #include "tests/support/helpers.hpp"
 #include "tests/support/refusal.hpp"
-#include "tests/support/simulation/sim_disk.hpp"
+#include "chaos/sim_disk.hpp"
 #include "tests/support/temp_file.hpp"
 
 namespace troupe {

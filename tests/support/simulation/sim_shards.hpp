@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/simulation/shard_ledger.hpp"
+#include "chaos/shard_ledger.hpp"
 #include "tests/support/simulation/sim_workers.hpp"
 #include "training/shards/shard.hpp"
 #include "training/loop/train_loop.hpp"

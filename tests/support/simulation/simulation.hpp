@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -19,8 +20,8 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/simulation/history.hpp"
-#include "tests/support/simulation/sim_report.hpp"
+#include "chaos/history.hpp"
+#include "chaos/sim_report.hpp"
 
 namespace troupe::sim {
 
@@ -121,6 +122,8 @@ class Scenario {
               1'000'000 % 1'000'000'000'000;
     }
     std::cout << name_ << ": seeds from " << first << " on" << std::endl;
+    us_ = 0;
+    const std::clock_t began = std::clock();
     std::string failed;
     int failures = 0;
     uint64_t seed = first;
@@ -129,8 +132,11 @@ class Scenario {
         ++failures;
         failed += detail::concat(" ", seed);
       }
-    std::cout << name_ << ": " << seed - first << " seeds, " << failures << " failed:" << failed
-              << std::endl;
+    const double cpu_seconds = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC,
+                 seconds = static_cast<double>(us_) * 1e-6;
+    std::cout << name_ << ": " << seed - first << " seeds, " << seconds << " s simulated, "
+              << seconds / cpu_seconds << " times real time on a core, " << failures
+              << " failed:" << failed << std::endl;
   }
 
   // Returns whether no invariant is broken. `twice`: checks I23.
@@ -145,6 +151,7 @@ class Scenario {
       current = &again;
       if (twice) body_(seed, again);
       current = &history;
+      us_ += history.us() + again.us();
       if (twice && history.hash() != again.hash())
         throw Violation{"I23", "two runs of this seed differ"};
     } catch (const Violation& v) {
@@ -202,6 +209,7 @@ class Scenario {
   const Body body_;
   const std::vector<uint64_t> also_;
   const Shrink shrink_;
+  mutable int64_t us_ = 0;  // virtual time of the last runs, but for those without faults
 };
 
 }  // namespace troupe::sim

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/optimizers.hpp"
-#include "tests/support/simulation/sim_disk.hpp"
+#include "chaos/sim_disk.hpp"
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/digest.hpp"
 

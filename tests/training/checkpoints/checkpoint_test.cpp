@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "tests/support/refusal.hpp"
-#include "tests/support/simulation/sim_disk.hpp"
+#include "chaos/sim_disk.hpp"
 #include "training/checkpoints/digest.hpp"
 
 namespace troupe {

@@ -7,7 +7,7 @@
 
 #include "tests/support/fit.hpp"
 #include "tests/support/engine/local_cluster.hpp"
-#include "tests/support/simulation/sim_disk.hpp"
+#include "chaos/sim_disk.hpp"
 #include "training/checkpoints/checkpoint.hpp"
 
 namespace troupe {

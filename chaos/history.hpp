@@ -70,6 +70,7 @@ class History {
   }
   uint64_t hash() const { return hash_; }
   int64_t events() const { return events_; }
+  int64_t us() const { return lines_.empty() ? 0 : lines_.back().us; }  // virtual time of the last
   const std::string& first() const { return first_; }
   const std::deque<Line>& lines() const { return lines_; }  // the newest, or all
   void print(std::ostream& out) const {

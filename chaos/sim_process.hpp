@@ -1,5 +1,5 @@
 // A Process of a simulated cluster: its network, clock and random numbers, and the scheduler that
-// runs its actors only when a test says so. Also ops for a call that waits in a kernel.
+// runs its actors only when it is told to.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,7 @@
 
 #include "actors/cluster/process.hpp"
 #include "net/caf/caf_bridge.hpp"
-#include "tests/support/simulation/sim_net.hpp"
-#include "troupe/op.hpp"
+#include "chaos/sim_net.hpp"
 
 namespace troupe {
 
@@ -34,21 +33,6 @@ inline caf::scheduler::test_coordinator& jobs_of(Process& process) {
 }
 inline caf::io::network::test_multiplexer& brokers_of(Process& process) {
   return dynamic_cast<caf::io::network::test_multiplexer&>(process.system().middleman().backend());
-}
-
-// Two ops. In: fed, f32, one axis. Hold: y is the value with which `hold` answers the firing.
-inline std::shared_ptr<const Registry> held_ops(void (*hold)(std::shared_ptr<AsyncContext>)) {
-  auto out = std::make_shared<Registry>();
-  out->add({.name = "In",
-            .outputs = {"y"},
-            .infer_dtypes = [](const InferContext&) { return std::vector<DType>{DType::f32}; },
-            .infer_shapes = [](const InferContext&) { return std::vector<Shape>{Shape{-1}}; }});
-  out->add({.name = "Hold",
-            .inputs = {"x"},
-            .outputs = {"y"},
-            .infer_shapes = [](const InferContext& c) { return std::vector<Shape>{c.input(0)}; },
-            .kernels = {{.device = DeviceKind::cpu, .start = hold}}});
-  return out;
 }
 
 }  // namespace troupe

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/simulation/simulation.hpp"
+#include "chaos/history.hpp"
 #include "training/parameters/parameter_client.hpp"
 #include "training/shards/shard.hpp"
 
@@ -104,7 +104,11 @@ class ShardLedger {
     if (c.pulls != c.pulls_answered + c.pulls_refused + c.pulls_waiting)
       throw Violation{"I21", detail::concat("a shard cannot account for its ", c.pulls, " pulls")};
     if (shard.state() != Shard::State::serving) return;
-    for (const Slice& slice : shard.slices()) look(slice, shard);
+    for (const Slice& slice : shard.slices())
+      if (slice.optimizer)
+        look(slice, shard);
+      else
+        untrained_.insert(slice.id);
   }
   // Call once after look() of all shards.
   void check() {
@@ -122,6 +126,7 @@ class ShardLedger {
       throw Violation{"I21", detail::concat(c.held, " gradients are held and ", c.pulls_waiting,
                                             " pulls wait; ", shard.waiting_for())};
     for (const Slice& slice : shard.slices()) {
+      if (!slice.optimizer) continue;
       const int64_t want = rule_ == Aggregation::sync ? steps_ : steps_ * replicas_;
       if (shard.version(slice.id) != want)
         throw Violation{"I1", detail::concat("slice ", slice.id, " ends at version ",
@@ -136,6 +141,7 @@ class ShardLedger {
       throw Violation{"I5", "the chain of values is not that of a run without faults"};
   }
   const HashChain& chain() const { return chain_; }
+  size_t slices() const { return books_.size() + untrained_.size(); }  // that it has seen
 
  private:
   struct Book {                                            // the record of one slice
@@ -169,6 +175,7 @@ class ShardLedger {
   }
 
   void take(const TakenAnswer& a) {
+    if (untrained_.count(a.slice)) return;
     Book& book = book_of(a.slice);
     if (a.version >= 0) {
       if (a.epoch != book.epoch) return;
@@ -314,6 +321,7 @@ class ShardLedger {
   const int64_t steps_;
   const HashChain* const golden_;
   std::map<uint32_t, Book> books_;  // by slice
+  std::set<uint32_t> untrained_;    // slices that programs write, if anybody does
   HashChain chain_;
   std::map<std::pair<uint32_t, int64_t>, State> states_;  // by slice and version
   int64_t acknowledgements_ = 0, lost_ = 0;

@@ -1,6 +1,6 @@
-// SimTrainer: the program of a client of a SimCluster. It builds a small network with a tower on
-// the worker of each of its replicas, trains it, and reads the weights in the end, as train() does,
-// but never waits: each of its actions follows an event that the cluster lets happen.
+// SimTrainer: the program of a client of a SimCluster. It builds the towers of its replicas, trains
+// them, and reads the weights in the end, as train() does, but never waits: each of its actions
+// follows an event that the cluster lets happen.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,13 @@
 #include "actors/master/master.hpp"
 #include "actors/cluster/process.hpp"
 #include "devices/run_context.hpp"
-#include "tests/support/simulation/shard_ledger.hpp"
-#include "tests/support/simulation/sim_cluster_options.hpp"
-#include "tests/support/simulation/sim_disk.hpp"
-#include "tests/support/simulation/sim_net.hpp"
+#include "chaos/shard_ledger.hpp"
+#include "chaos/sim_cluster_options.hpp"
+#include "chaos/sim_disk.hpp"
+#include "chaos/sim_net.hpp"
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/digest.hpp"
 #include "training/loop/train_driver.hpp"
-#include "troupe/ops.hpp"
-#include "troupe/optimizer.hpp"
 
 namespace troupe::sim {
 
@@ -40,54 +38,21 @@ struct SimTrainerWorld {
   std::function<bool()> ps_died;                   // one at least
 };
 
-// The network, with a tower per replica on the worker of its number.
-class SimModel {
- public:
-  struct Tower {
-    Output loss, update, images, labels;
+// The graph of a program, with a tower for each of its replicas.
+struct SimModel {
+  struct Part {
+    troupe::Tower tower;
     int64_t call = 0;  // once prepared
   };
-
-  SimModel(const SimClusterOptions& o, const std::vector<int32_t>& replicas) {
-    Optimizer optimizer = sgd(0.1);
-    optimizer.kind = o.optimizer;
-    const Output first1 = truncated_normal(graph, Shape{4, o.hidden}, 0, 0.5, 11);
-    const Output first2 = truncated_normal(graph, Shape{o.hidden, 3}, 0, 0.5, 12);
-    const Output zeros = fill(graph, Shape{o.hidden}, 0);
-    for (int32_t replica : replicas) {
-      auto scope = graph.scope({.name = detail::concat("tower", replica),
-                                .device = detail::concat("/job:worker/task:", replica),
-                                .replica = replica});
-      Tower& t = towers[replica];
-      t.images = placeholder(graph, DType::f32, {-1, 4}, "images");
-      t.labels = placeholder(graph, DType::i64, {-1}, "labels");
-      const Output sum =
-          bias_add(matmul(t.images, parameter("w1", first1)), parameter("b1", zeros));
-      const Output h = o.edges ? relu_next_door(sum, replica) : relu(sum);
-      t.loss = reduce_mean(softmax_cross_entropy(matmul(h, parameter("w2", first2)), t.labels));
-      t.update = minimize(t.loss, optimizer);
+  SimModel(const SimClusterOptions& o, const std::vector<int32_t>& replicas) : graph(o.ops) {
+    for (troupe::Tower& tower : o.build(graph, o, replicas)) {
+      const auto replica = static_cast<int32_t>(tower.replica);
+      towers[replica].tower = std::move(tower);
     }
   }
 
-  // The data of a step: a pure function of it.
-  static std::vector<Tensor> batch(int64_t replica, int64_t step) {
-    Tensor x = Tensor::empty(DType::f32, Shape{5, 4}), y = Tensor::empty(DType::i64, Shape{5});
-    Draw draw(static_cast<uint64_t>(step * SimClusterOptions::kWorkers + replica));
-    for (int i = 0; i < 20; ++i)
-      x.mutable_data<float>()[i] = static_cast<float>(draw.below(1000)) * 0.001F;
-    for (int i = 0; i < 5; ++i) y.mutable_data<int64_t>()[i] = static_cast<int64_t>(draw.below(3));
-    return {x, y};
-  }
-
   Graph graph;
-  std::map<int32_t, Tower> towers;  // by replica
-
- private:
-  Output relu_next_door(Output x, int32_t replica) {
-    const int32_t next = (replica + 1) % SimClusterOptions::kWorkers;
-    const auto scope = graph.scope({.device = detail::concat("/job:worker/task:", next)});
-    return relu(x);
-  }
+  std::map<int32_t, Part> towers;  // by replica
 };
 
 // The step in the path of a checkpoint; -1: there is none.
@@ -134,15 +99,20 @@ class SimLaws {
   std::map<int64_t, int64_t> done_;        // by replica: the last step that ended well
 };
 
+inline double loss_in(const RunResult& result) {
+  const Tensor& loss = result.values.at(0);
+  return loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
+}
+
 class SimTrainer final : public TrainProgram {
  public:
   // `life`: of the program, from 0 on; a later one resumes.
   SimTrainer(SimTrainerWorld world, Process& process, int number, int life,
-             const std::vector<int32_t>& replicas)
+             std::unique_ptr<SimModel> model)
       : world_(std::move(world)),
         number_(number),
-        model_(world_.options, replicas),
-        master_(process, model_.graph, session_of(number, life)),
+        model_(std::move(model)),
+        master_(process, model_->graph, session_of(number, life)),
         laws_(world_.options, world_.ps_died) {}
   static constexpr const char* kFolder = "/checkpoints";
   static uint64_t session_of(int number, int life) {
@@ -153,7 +123,7 @@ class SimTrainer final : public TrainProgram {
   void begin_group() {
     ParameterOwnerOptions options;
     if (world_.options.clients > 1)
-      options = {.container = "together", .replicas = SimClusterOptions::kWorkers};
+      options = {.container = "together", .replicas = world_.options.replicas};
     group_ = std::make_shared<ParameterGroup>(master_, options, &world_.disk);
     group_->begin();
   }
@@ -243,11 +213,11 @@ class SimTrainer final : public TrainProgram {
     if (phase_ == Phase::joining && all_there()) {
       phase_ = Phase::preparing;
       prepared_ = true;
-      for (auto& [replica, t] : model_.towers)
-        t.call = master_.calls().prepare({t.loss, t.update}, {t.images, t.labels});
+      for (auto& [replica, t] : model_->towers)
+        t.call = master_.calls().prepare({t.tower.loss, t.tower.update}, t.tower.feeds);
     }
     if (phase_ != Phase::preparing) return;
-    for (const auto& [replica, t] : model_.towers)
+    for (const auto& [replica, t] : model_->towers)
       master_.calls().wait_ready(t.call, std::chrono::milliseconds(0));
     phase_ = Phase::establishing;
     if (!driver_) make_driver();
@@ -267,7 +237,7 @@ class SimTrainer final : public TrainProgram {
   }
   void make_driver() {
     CheckpointRequest checkpoints{.rule = world_.options.rule};
-    for (const auto& [replica, tower] : model_.towers) checkpoints.replicas.push_back(replica);
+    for (const auto& [replica, tower] : model_->towers) checkpoints.replicas.push_back(replica);
     if (world_.options.checkpoint_every > 0) checkpoints.directory = kFolder;
     driver_.emplace(
         *this, *group_, [this](Event event) { events_.push_back(std::move(event)); },
@@ -278,7 +248,7 @@ class SimTrainer final : public TrainProgram {
     const auto others = std::count_if(agents.begin(), agents.end(), [this](const auto& agent) {
       return !world_.options.late_program || !agent.first.starts_with("/job:client");
     });
-    return others == SimClusterOptions::kPs + SimClusterOptions::kWorkers +
+    return others == world_.options.shape.servers() +
                          (world_.options.late_program ? 0 : world_.options.clients - 1);
   }
   TrainActions established(Errc code, const std::string& text) {
@@ -319,10 +289,12 @@ class SimTrainer final : public TrainProgram {
           group_->rate_scale().drop_pause();
           return loop.pause_failed(code, text, now());
         }
-        const std::string sha = weights_sha256(seen);
+        const std::string sha = sha256(seen);
         world_.history.note(detail::concat("looked at step ", step, " ", sha));
         laws_.looked(step, sha);
-        if (group_->owner() && world_.options.optimizer != "ftrl")
+        if (world_.options.watch)
+          world_.options.watch->looked(world_.history.us(), step, seen, false);
+        if (world_.options.rate_scales && group_->owner() && world_.options.optimizer != "ftrl")
           group_->rate_scale().ask(1.0 / static_cast<double>(1 + step % 3));
         driver_->end_pause(step, true);
         return TrainActions{};
@@ -360,35 +332,39 @@ class SimTrainer final : public TrainProgram {
           world_.ledger.step_done(replica, step);
           laws_.ended_well(replica, step);
           world_.gets_on();
+          if (world_.options.watch)
+            world_.options.watch->ended_well(world_.history.us(), replica, step, loss_in(result));
         }
         return driver_->step_ended(replica, step, result);
       });
     };
+    const troupe::Tower& tower = model_->towers.at(replica).tower;
     const bool other = world_.options.other_data_after_kill && world_.came_back(replica);
     const auto start = [this, replica, run, report,
-                        batch = SimModel::batch(replica, other ? step + 1 : step)] {
+                        batch = tower.batch ? tower.batch(other ? step + 1 : step)
+                                            : std::vector<Tensor>()] {
       try {
-        master_.runs().start(model_.towers.at(replica).call, batch, run, report);
+        master_.runs().start(model_->towers.at(replica).call, batch, run, report);
       } catch (const Error& e) {
         report({e.code(), e.what(), {}});
       }
     };
     if (world_.options.pace_ms == 0) return start();
-    Draw draw(static_cast<uint64_t>(1000 + step * SimClusterOptions::kWorkers + replica));
+    Draw draw(static_cast<uint64_t>(1000 + step * world_.options.replicas + replica));
     later(draw.between(0, world_.options.pace_ms), start);
   }
 
   // The weights
 
-  using Weights = std::vector<std::pair<std::string, Tensor>>;  // by name
+  using Weights = SimWatch::Weights;
   // Calls `done` when the last pull has ended.
   void pull_all(std::function<void(Errc, const std::string& text, const Weights&)> done) {
     ParameterPort* port = master_.process().services().port(master_.session());
     const std::vector<ParameterSpec> parameters = group_->parameters();
-    const auto seen = std::make_shared<std::map<std::string, Tensor>>();
+    const auto seen = std::make_shared<Weights>();
     const WhenDone ended = when_all(
         parameters.size(), [seen, done = std::move(done)](Errc code, const std::string& text) {
-          done(code, text, {seen->begin(), seen->end()});
+          done(code, text, *seen);
         });
     for (const ParameterSpec& spec : parameters)
       port->pull(spec.name, {},
@@ -396,6 +372,9 @@ class SimTrainer final : public TrainProgram {
                    seen->emplace(name, value);
                    ended(code, text);
                  });
+  }
+  static std::string sha256(const Weights& values) {
+    return weights_sha256({values.begin(), values.end()});
   }
   // A ps that goes just now comes back with the last checkpoint, and is asked again.
   void read_weights() {
@@ -410,8 +389,10 @@ class SimTrainer final : public TrainProgram {
   }
   void weights_read(Errc code, const Weights& values) {
     if (code == Errc::ok) {
-      weights_ = weights_sha256(values);
+      weights_ = sha256(values);
       world_.history.note("weights " + weights_);
+      if (world_.options.watch)
+        world_.options.watch->looked(world_.history.us(), world_.options.steps, values, true);
       phase_ = Phase::ended;
       return;
     }
@@ -434,7 +415,7 @@ class SimTrainer final : public TrainProgram {
 
   const SimTrainerWorld world_;
   const int number_;
-  SimModel model_;
+  const std::unique_ptr<SimModel> model_;
   Master master_;
   std::shared_ptr<ParameterGroup> group_;
   SimLaws laws_;

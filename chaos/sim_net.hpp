@@ -17,7 +17,7 @@
 
 #include "net/link/link.hpp"
 #include "net/link/seams.hpp"
-#include "tests/support/simulation/sim_faults.hpp"
+#include "chaos/sim_faults.hpp"
 
 namespace troupe::sim {
 

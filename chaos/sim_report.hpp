@@ -7,7 +7,7 @@
 #include <string>
 
 #include "data/files/json.hpp"
-#include "tests/support/simulation/history.hpp"
+#include "chaos/history.hpp"
 
 namespace troupe::sim {
 

@@ -1,4 +1,4 @@
-// SimCluster: 2 ps, 3 workers and one or two clients as real processes in one thread: Process with
+// SimCluster: ps, workers and one or two clients as real processes in one thread: Process with
 // CAF's deterministic scheduler, over SimNet and under virtual time. The next event is drawn from
 // the seed: a job of any actor of any process, what is next on the network, or what the program of
 // a client (sim_trainer.hpp) has to do.
@@ -17,25 +17,47 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <caf/all.hpp>
 
 #include "actors/cluster/process.hpp"
-#include "tests/support/data_messages.hpp"
-#include "tests/support/simulation/shard_ledger.hpp"
-#include "tests/support/simulation/sim_disk.hpp"
-#include "tests/support/simulation/sim_injuries.hpp"
-#include "tests/support/simulation/sim_process.hpp"
-#include "tests/support/simulation/sim_trainer.hpp"
+#include "chaos/shard_ledger.hpp"
+#include "chaos/sim_disk.hpp"
+#include "chaos/sim_injuries.hpp"
+#include "chaos/sim_process.hpp"
+#include "chaos/sim_trainer.hpp"
 #include "training/group/services.hpp"
 
 namespace troupe::sim {
 
+// The balance of a run, also of one that has failed.
+struct SimOutcome {
+  int64_t acknowledged = 0, lost = 0;          // gradients
+  int64_t us = 0;                              // virtual time
+  std::map<std::string, int64_t> faults = {};  // that have happened, by kind
+
+  void add(const SimOutcome& other) {
+    acknowledged += other.acknowledged;
+    lost += other.lost;
+    us += other.us;
+    for (const auto& [kind, n] : other.faults) faults[kind] += n;
+  }
+};
+
+inline std::string sim_address(int peer) { return detail::concat("127.0.0.1:", 1000 + peer); }
+
+// The kind of a message between clients and shards, as frames name it.
+template <class M>
+uint16_t kind_of(const M& message) {
+  MessageKinds kinds;
+  add_parameter_messages(kinds);
+  return kinds.encode(caf::make_message(message)).kind;
+}
+
 class SimCluster {
  public:
-  static constexpr int32_t kPs = SimClusterOptions::kPs, kWorkers = SimClusterOptions::kWorkers;
-
   // `golden`: the chain of values of a run without faults, which this run must equal; may be null.
   SimCluster(const SimClusterOptions& options, uint64_t seed, Faults faults,
              const HashChain* golden, History& history)
@@ -43,9 +65,10 @@ class SimCluster {
         net_(seed),
         draw_(seed),
         history_(history),
-        ledger_(options.rule, kWorkers, options.steps, golden),
+        ledger_(options.rule, options.replicas, options.steps, golden),
         injuries_(faults) {
-    history_.note(detail::concat(describe(o_), " faults: ", to_text(faults)));
+    history_.note(detail::concat(describe(o_), " faults: ", to_text(faults, o_.shape)));
+    if (o_.watch) o_.watch->begins();
     history_.set_clock([this] { return net_.now().time_since_epoch().count() / 1000; });
     injuries_.lasts_until(net_.now());
     net_.filter = [this](const SimFrame& frame) { return verdict(frame); };
@@ -54,39 +77,36 @@ class SimCluster {
     disk_.folders = [this] {
       return injuries_.folder(active_ ? active_->index : Fault::kAny, net_.now());
     };
-    for (int i = 0; i < kPs + kWorkers + o_.clients; ++i) {
+    for (int i = 0; i < o_.shape.servers() + o_.clients; ++i) {
       Peer& peer = *peers_.emplace_back(std::make_unique<Peer>());
       peer.index = i;
-      peer.task = i < kPs              ? detail::concat("/job:ps/task:", i)
-                  : i < kPs + kWorkers ? detail::concat("/job:worker/task:", i - kPs)
-                                       : detail::concat("/job:client/task:", i - kPs - kWorkers);
+      peer.task = i < o_.shape.ps ? detail::concat("/job:ps/task:", i)
+                  : i < o_.shape.servers()
+                      ? detail::concat("/job:worker/task:", i - o_.shape.ps)
+                      : detail::concat("/job:client/task:", i - o_.shape.servers());
       for (const Fault& fault : faults)
         if (fault.kind == FaultKind::late && fault.who == i) peer.back_at = in_ms(fault.lasts);
     }
     const auto is_point = [](const Fault& fault) { return fault.kind == FaultKind::point; };
     if (std::any_of(faults.begin(), faults.end(), is_point))
-      injuries_.watch([this](FailPoint point) { return reached(point); });
-    for (const auto& peer : peers_)
-      if (peer->back_at == TimePoint::max()) make(*peer);
-  }
-  ~SimCluster() {
-    injuries_.watch(nullptr);
-    ledger_.close();
-    for (const auto& peer : peers_)
-      if (peer->life && peer->life->trainer) peer->life->trainer->stop();
-    for (const auto& peer : peers_)
-      if (peer->life) end(*peer->life);
-    history_.set_clock({});
-    for (const auto& life : dead_) {
-      if (life->trainer) life->trainer->stop();
-      end(*life);
+      injuries_.watch([this, mine = std::this_thread::get_id()](FailPoint point) {
+        return std::this_thread::get_id() == mine ? reached(point) : FailTable::Act{};
+      });
+    try {
+      for (const auto& peer : peers_)
+        if (peer->back_at == TimePoint::max()) make(*peer);
+    } catch (...) {
+      end();
+      throw;
     }
   }
+  ~SimCluster() { end(); }
 
   // Throws: Violation.
   void run() {
+    const std::chrono::milliseconds in_all(2 * o_.pace_ms * o_.steps);
     while (!all(&SimTrainer::ended)) {
-      if (++events_ > kEventsMax || net_.now() > TimePoint{} + std::chrono::hours(2))
+      if (++events_ > o_.events_max || net_.now() > TimePoint{} + kTimeMax + in_all)
         throw Violation{"I21", "no end; " + pending()};
       if (history_.is_over()) throw Violation{"until", pending()};
       step();
@@ -95,6 +115,12 @@ class SimCluster {
     }
     calm_.ended = history_.events();
     check_end();
+  }
+  SimOutcome outcome() const {
+    return {.acknowledged = ledger_.acknowledgements(),
+            .lost = ledger_.lost(),
+            .us = history_.us(),
+            .faults = injuries_.happened()};
   }
   const CalmRun& calm() const { return calm_; }  // of a run without faults
   const HashChain& chain() const { return ledger_.chain(); }
@@ -108,7 +134,7 @@ class SimCluster {
   }
 
  private:
-  static constexpr int64_t kEventsMax = 400'000;
+  static constexpr std::chrono::hours kTimeMax{2};
   // From the last start of a process to the first step: no deadline of a request is waited for.
   static constexpr std::chrono::seconds kStartMax{5};
   // From the end of the last fault to a step that ends well, or to the first step.
@@ -170,10 +196,9 @@ class SimCluster {
     static auto& of(caf::detail::simple_actor_clock& clock) { return clock.*(&Timers::schedule_); }
   };
 
-  static std::string address(int i) { return detail::concat("127.0.0.1:", 1000 + i); }
   // True if that holds for the program of every client.
   bool all(bool (SimTrainer::*is)() const) const {
-    return std::all_of(peers_.begin() + kPs + kWorkers, peers_.end(), [is](const auto& peer) {
+    return std::all_of(peers_.begin() + o_.shape.servers(), peers_.end(), [is](const auto& peer) {
       return peer->life && peer->life->trainer && (*peer->life->trainer.*is)();
     });
   }
@@ -182,15 +207,18 @@ class SimCluster {
 
   void make(Peer& peer) {
     peer.back_at = TimePoint::max();
+    const bool is_program = peer.index >= o_.shape.servers();
+    const int number = peer.index - o_.shape.servers();
+    auto model = is_program ? std::make_unique<SimModel>(o_, replicas_of(o_, number)) : nullptr;
     ++peer.incarnation;
     active_ = &peer;
     peer.life = std::make_unique<Life>();
     Life& life = *peer.life;
     life.host = &net_.add(detail::concat(peer.task, "#", peer.incarnation));
-    ProcessOptions options{.threads = 1, .cuda = false, .ops = builtin_ops()};
-    troupe::ClusterOptions cluster{.listen = address(peer.index)};
-    for (int i = 0; i < kPs + kWorkers; ++i)
-      if (i != peer.index) cluster.seeds.push_back(address(i));
+    ProcessOptions options{.threads = 1, .cuda = false, .ops = o_.ops};
+    troupe::ClusterOptions cluster{.listen = sim_address(peer.index)};
+    for (int i = 0; i < o_.shape.servers(); ++i)
+      if (i != peer.index) cluster.seeds.push_back(sim_address(i));
     if (o_.secret) cluster.secret = "the secret of all processes";
     ProcessSeams seams = seams_of(*life.host);
     const auto on_shard = [this, &life](const std::string& container, Shard& shard) {
@@ -220,7 +248,7 @@ class SimCluster {
     life.jobs = &jobs_of(*life.process);
     life.brokers = &brokers_of(*life.process);
     life.jobs->clock().current_time = net_.now();
-    if (peer.index >= kPs + kWorkers) life.trainer = make_trainer(peer);
+    if (is_program) life.trainer = make_trainer(peer, number, std::move(model));
     life.process->start(life.trainer ? life.trainer->listener() : &life);
     if (life.trainer) life.trainer->begin_group();
   }
@@ -239,11 +267,8 @@ class SimCluster {
     return answer;
   }
 
-  // The first of two clients has one replica.
-  std::unique_ptr<SimTrainer> make_trainer(const Peer& peer) {
-    const int number = peer.index - kPs - kWorkers;
-    std::vector<int32_t> replicas = {0, 1, 2};
-    if (o_.clients > 1) replicas = number == 0 ? std::vector{0} : std::vector{1, 2};
+  std::unique_ptr<SimTrainer> make_trainer(const Peer& peer, int number,
+                                           std::unique_ptr<SimModel> model) {
     SimTrainerWorld world{
         .options = o_, .net = net_, .disk = disk_, .history = history_, .ledger = ledger_};
     world.begins = [this](int64_t step) {
@@ -256,12 +281,25 @@ class SimCluster {
     world.gets_on = [this] { gets_on_at_ = net_.now(); };
     world.ps_died = [this] { return ps_died(); };
     world.came_back = [this](int32_t replica) {
-      return peers_[static_cast<size_t>(kPs + replica)]->died;
+      return peers_[static_cast<size_t>(o_.shape.ps + replica)]->died;
     };
     return std::make_unique<SimTrainer>(std::move(world), *peer.life->process, number,
-                                        static_cast<int>(peer.incarnation) - 1, replicas);
+                                        static_cast<int>(peer.incarnation) - 1, std::move(model));
   }
 
+  void end() {
+    injuries_.watch(nullptr);
+    ledger_.close();
+    for (const auto& peer : peers_)
+      if (peer->life && peer->life->trainer) peer->life->trainer->stop();
+    for (const auto& peer : peers_)
+      if (peer->life) end(*peer->life);
+    history_.set_clock({});
+    for (const auto& life : dead_) {
+      if (life->trainer) life->trainer->stop();
+      end(*life);
+    }
+  }
   static void end(Life& life) {
     if (!life.process) return;
     life.process->stop();
@@ -280,10 +318,11 @@ class SimCluster {
     Peer* const who = peer_at(fault.who);
     Peer* const other = peer_at(fault.other);
     if (fault.kind == FaultKind::late || !may(fault, who, other))
-      return history_.note(detail::concat("no fault ", to_text(fault)));
-    history_.note(detail::concat("fault ", to_text(fault), " ", who ? who->task : "",
+      return history_.note(detail::concat("no fault ", to_text(fault, o_.shape)));
+    history_.note(detail::concat("fault ", to_text(fault, o_.shape), " ", who ? who->task : "",
                                  other ? " and " + other->task : ""));
     injuries_.note(fault);
+    injuries_.count(fault.kind);
     const TimePoint until = in_ms(fault.lasts);
     injuries_.lasts_until(until);
     switch (fault.kind) {
@@ -343,10 +382,10 @@ class SimCluster {
       // A program whose last checkpoint cannot be written ends, and its successor resumes.
       case FaultKind::disk_full:
       case FaultKind::disk_error:
-        return o_.clients == 1 && o_.pause_every == 0;
+        return o_.clients == 1 && pauses_repeat(o_);
       // A program that begins anew and finds no checkpoint where some were begins at step 0.
       case FaultKind::blind:
-        return calm_.begun > 0 && !any_died(kPs + kWorkers, Fault::kAny);
+        return calm_.begun > 0 && !any_died(o_.shape.servers(), Fault::kAny);
       default:
         return true;
     }
@@ -355,19 +394,20 @@ class SimCluster {
     const auto last = end < 0 ? peers_.end() : peers_.begin() + end;
     return std::any_of(peers_.begin() + first, last, [](const auto& peer) { return peer->died; });
   }
-  bool ps_died() const { return !o_.deaths_denied && any_died(0, kPs); }
+  bool ps_died() const { return !o_.deaths_denied && any_died(0, o_.shape.ps); }
   bool may_die(const Peer& peer) const {
     const bool begun = calm_.begun > 0;
     const auto is = [this](bool (SimTrainer::*what)() const) {
-      return std::any_of(peers_.begin() + kPs + kWorkers, peers_.end(),
+      return std::any_of(peers_.begin() + o_.shape.servers(), peers_.end(),
                          [what](const auto& p) { return p->life && (*p->life->trainer.*what)(); });
     };
     // A container is handed on with all of its values. A program asks for its rate scale anew.
+    const bool ps_gone = any_died(0, o_.shape.ps);
     if (peer.life->trainer)
-      return (o_.clients == 1 || (begun && !(peer.life->trainer->owner() && any_died(0, kPs)))) &&
-             o_.pause_every == 0 && !peer.life->trainer->ended() &&
+      return (o_.clients == 1 || (begun && !(peer.life->trainer->owner() && ps_gone))) &&
+             pauses_repeat(o_) && !peer.life->trainer->ended() &&
              injuries_.folder(peer.index, net_.now()) == SimDisk::Folders::here;
-    if (peer.index >= kPs || !begun) return true;
+    if (peer.index >= o_.shape.ps || !begun) return true;
     // Weights that are read after the training come back from a checkpoint alone.
     if (o_.clients == 1)
       return !is(&SimTrainer::ended) && (o_.checkpoint_every > 0 || !is(&SimTrainer::reading));
@@ -447,7 +487,7 @@ class SimCluster {
       return Verdict::pass;
     }
     if (frame.channel != Channel::small || !all(&SimTrainer::training)) return Verdict::pass;
-    static const uint16_t first = encode(Push{}).kind, last = encode(Pulled{}).kind;
+    static const uint16_t first = kind_of(Push{}), last = kind_of(Pulled{});
     if (frame.type < first || frame.type > last) return Verdict::pass;
     ++calm_.messages;
     const Verdict out = injuries_.of_message(from, to);
@@ -582,7 +622,7 @@ class SimCluster {
       if (peer->life)
         for (const Shard* shard : peer->life->shards) ledger_.look(*shard);
     ledger_.check();
-    const bool anew = o_.clients == 1 && any_died(kPs + kWorkers, Fault::kAny);
+    const bool anew = o_.clients == 1 && any_died(o_.shape.servers(), Fault::kAny);
     if (ledger_.lost() > 0 && !ps_died() && !anew)
       throw Violation{"I2", detail::concat(ledger_.lost(), " acknowledged gradients are lost, and ",
                                            "no ps has died")};
@@ -592,7 +632,7 @@ class SimCluster {
     if (calm_.prepared == 0 && all(&SimTrainer::starting)) calm_.prepared = history_.events();
     const TimePoint well_at = injuries_.well_at();
     // A container is handed on some seconds after the death of its owner.
-    const bool waits = o_.clients > 1 && any_died(kPs + kWorkers, Fault::kAny);
+    const bool waits = o_.clients > 1 && any_died(o_.shape.servers(), Fault::kAny);
     const bool starts = all(&SimTrainer::starting) && !waits;
     if (starts && injuries_.only_kills() && net_.now() - well_at > kStartMax)
       throw Violation{"I16", "all processes are there, and no training begins; " + pending()};
@@ -609,18 +649,26 @@ class SimCluster {
       step();
       check();
     }
-    size_t shards = 0;
+    std::set<uint32_t> slices;
     for (const auto& peer : peers_) {
       if (!peer->life) continue;
-      shards += peer->life->shards.size();
+      if (peer->index >= o_.shape.ps && !peer->life->shards.empty())
+        throw Violation{"I21", peer->task + " has shards, and is no ps"};
       for (const std::string& container : peer->life->made)
         if (!is_present(container))
           throw Violation{"I19", peer->task + " keeps the shards of a dead program, " + container};
-      for (const Shard* shard : peer->life->shards) ledger_.check_end(*shard);
+      for (const Shard* shard : peer->life->shards) {
+        ledger_.check_end(*shard);
+        for (const Slice& slice : shard->slices())
+          if (!slices.insert(slice.id).second)
+            throw Violation{"I21", detail::concat("two shards have slice ", slice.id)};
+      }
       const std::string open = peer->life->process->services().waiting_for();
       if (!open.empty()) throw Violation{"I21", peer->task + ": " + open};
     }
-    if (shards != kPs) throw Violation{"I21", detail::concat(shards, " shards at the end")};
+    if (slices.size() != ledger_.slices())
+      throw Violation{"I21", detail::concat("of ", ledger_.slices(), " slices ", slices.size(),
+                                            " are there at the end")};
     for (const auto& peer : peers_) {
       if (!peer->life || !peer->life->trainer) continue;
       SimTrainer& program = *peer->life->trainer;

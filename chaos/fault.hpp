@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "chaos/sim_cluster_options.hpp"
 #include "graph/base/fail_point.hpp"
-#include "tests/support/simulation/sim_cluster_options.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe::sim {
@@ -54,26 +54,25 @@ struct Fault {
 };
 using Faults = std::vector<Fault>;
 
-inline std::string peer_name(int peer) {
-  constexpr int ps = SimClusterOptions::kPs, workers = SimClusterOptions::kWorkers;
+inline std::string peer_name(int peer, const SimShape& in = {}) {
   if (peer < 0) return "any";
-  if (peer < ps) return detail::concat("ps", peer);
-  if (peer < ps + workers) return detail::concat("worker", peer - ps);
-  return detail::concat("client", peer - ps - workers);
+  if (peer < in.ps) return detail::concat("ps", peer);
+  if (peer < in.servers()) return detail::concat("worker", peer - in.ps);
+  return detail::concat("client", peer - in.servers());
 }
 
-inline std::string to_text(const Fault& f) {
-  std::string out =
-      detail::concat(f.at, ":", kFaultNames[static_cast<size_t>(f.kind)], ":", peer_name(f.who));
-  if (f.other != Fault::kAny) out += detail::concat(">", peer_name(f.other));
+inline std::string to_text(const Fault& f, const SimShape& in = {}) {
+  std::string out = detail::concat(f.at, ":", kFaultNames[static_cast<size_t>(f.kind)], ":",
+                                   peer_name(f.who, in));
+  if (f.other != Fault::kAny) out += detail::concat(">", peer_name(f.other, in));
   if (f.lasts != 0) out += detail::concat(":", f.lasts);
   if (!f.order.empty()) out += ":" + f.order;
   return out;
 }
 // The faults with spaces between them.
-inline std::string to_text(const Faults& faults) {
+inline std::string to_text(const Faults& faults, const SimShape& in = {}) {
   std::string out;
-  for (const Fault& f : faults) out += detail::concat(out.empty() ? "" : " ", to_text(f));
+  for (const Fault& f : faults) out += detail::concat(out.empty() ? "" : " ", to_text(f, in));
   return out;
 }
 
@@ -85,13 +84,13 @@ inline Faults in_order(Faults faults) {
 }
 
 // Throws: Error(invalid_argument).
-inline int peer_of(const std::string& name) {
-  for (int peer = Fault::kAny; peer < SimClusterOptions::kPeersMax; ++peer)
-    if (peer_name(peer) == name) return peer;
+inline int peer_of(const std::string& name, const SimShape& in = {}) {
+  for (int peer = Fault::kAny; peer < in.servers() + 2; ++peer)
+    if (peer_name(peer, in) == name) return peer;
   throw Error(Errc::invalid_argument, "no process is called ", name,
               "; say ps0, worker0, client0 or any");
 }
-inline Fault fault_of(const std::string& text) {
+inline Fault fault_of(const std::string& text, const SimShape& in = {}) {
   const auto bad = [&text](const auto&... why) {
     return Error(Errc::invalid_argument, "\"", text, "\" is no fault: ", why...,
                  "; say EVENT:KIND:PROCESS[>PROCESS][:MILLISECONDS], or "
@@ -115,8 +114,8 @@ inline Fault fault_of(const std::string& text) {
   if (kind == kFaultNames.end()) throw bad("no kind is called ", parts[1]);
   out.kind = static_cast<FaultKind>(kind - kFaultNames.begin());
   const size_t border = parts[2].find('>');
-  out.who = peer_of(parts[2].substr(0, border));
-  if (border != std::string::npos) out.other = peer_of(parts[2].substr(border + 1));
+  out.who = peer_of(parts[2].substr(0, border), in);
+  if (border != std::string::npos) out.other = peer_of(parts[2].substr(border + 1), in);
   if (out.kind == FaultKind::point) {
     out.order = parts.size() == 4 ? parts[3] : "";
     const auto orders = fail_orders(out.order);
@@ -132,10 +131,10 @@ inline Fault fault_of(const std::string& text) {
   if (!of_any && out.who < 0) throw bad("it wants a process");
   return out;
 }
-inline Faults faults_of(const std::string& text) {
+inline Faults faults_of(const std::string& text, const SimShape& in = {}) {
   Faults out;
   std::istringstream words(text);
-  for (std::string word; words >> word;) out.push_back(fault_of(word));
+  for (std::string word; words >> word;) out.push_back(fault_of(word, in));
   return in_order(std::move(out));
 }
 
@@ -148,12 +147,12 @@ struct CalmRun {
 // Draws faults from a stream of its own.
 class FaultPlan {
  public:
-  static constexpr int kPs = SimClusterOptions::kPs, kWorkers = SimClusterOptions::kWorkers;
-
   FaultPlan(uint64_t seed, const SimClusterOptions& o, const CalmRun& calm)
       : draw(seed ^ 0xfa17), o_(o), calm_(calm) {}
 
-  Faults take() { return in_order(std::move(faults_)); }
+  Faults take() { return in_order(std::exchange(faults_, {})); }
+
+  void give(Faults faults) { faults_ = std::move(faults); }  // instead of those so far
 
   Draw draw;
 
@@ -178,7 +177,7 @@ class FaultPlan {
   void lose_ps_links(int64_t n) {
     for (; n > 0; --n) {
       const int other = draw.chance(0.3) ? worker() : client();
-      const bool may_freeze = other >= kPs + kWorkers;
+      const bool may_freeze = other >= in_.servers();
       const int64_t lasts = draw.between(200, 4000);
       switch (draw.below(may_freeze ? 3 : 2)) {
         case 0:
@@ -209,9 +208,9 @@ class FaultPlan {
   // Each kill of a ps so far takes the folder of checkpoints along, for all or for one that reads.
   void lose_folders() {
     for (size_t i = 0; i < faults_.size(); ++i) {
-      if (faults_[i].kind != FaultKind::kill || faults_[i].who >= kPs) continue;
-      const int64_t reader = draw.between(-1, kPs);
-      const int who = reader == kPs ? kPs + kWorkers : static_cast<int>(reader);
+      if (faults_[i].kind != FaultKind::kill || faults_[i].who >= in_.ps) continue;
+      const int64_t reader = draw.between(-1, in_.ps);
+      const int who = reader == in_.ps ? in_.servers() : static_cast<int>(reader);
       faults_.push_back({faults_[i].at, draw.chance(0.5) ? FaultKind::blind : FaultKind::refused,
                          who, Fault::kAny, draw.between(100, 3000)});
     }
@@ -253,7 +252,7 @@ class FaultPlan {
   // Any process but the program dies between its first call and its first step.
   void kill_at_start() {
     faults_.push_back({draw.between(calm_.prepared, calm_.begun), FaultKind::kill,
-                       static_cast<int>(draw.below(kPs + kWorkers)), Fault::kAny,
+                       static_cast<int>(draw.below(size(in_.servers()))), Fault::kAny,
                        draw.between(20, 800)});
   }
   // A worker and a ps have no link to each other at first.
@@ -331,7 +330,7 @@ class FaultPlan {
     }
     if (draw.chance(0.2)) lose_folders();
     if (o_.late_program)
-      put(0, FaultKind::late, kPs + kWorkers + 1, Fault::kAny, draw.between(100, 5000));
+      put(0, FaultKind::late, in_.servers() + 1, Fault::kAny, draw.between(100, 5000));
   }
 
  private:
@@ -343,9 +342,7 @@ class FaultPlan {
     if (draw.chance(0.1)) return draw.between(1, calm_.begun);
     return draw.between(calm_.begun, calm_.ended + (calm_.ended - calm_.begun) / 5);
   }
-  int anybody() {
-    return static_cast<int>(draw.below(kPs + kWorkers + static_cast<uint64_t>(o_.clients)));
-  }
+  int anybody() { return static_cast<int>(draw.below(size(in_.servers() + o_.clients))); }
   int anybody_but(int one) {
     for (;;)
       if (const int out = anybody(); out != one) return out;
@@ -357,23 +354,24 @@ class FaultPlan {
   // The same happens to other processes.
   void elsewhere(Fault& fault) {
     if (fault.who == Fault::kAny || fault.kind == FaultKind::late) return;
-    fault.who =
-        fault.kind == FaultKind::kill ? static_cast<int>(draw.below(kPs + kWorkers)) : anybody();
+    fault.who = fault.kind == FaultKind::kill ? static_cast<int>(draw.below(size(in_.servers())))
+                                              : anybody();
     if (fault.other != Fault::kAny) fault.other = anybody_but(fault.who);
   }
-  int ps() { return static_cast<int>(draw.below(kPs)); }
-  int worker() { return kPs + static_cast<int>(draw.below(kWorkers)); }
-  int client() {
-    return kPs + kWorkers + static_cast<int>(draw.below(static_cast<uint64_t>(o_.clients)));
-  }
-  static int next_worker(int worker) { return kPs + (worker - kPs + 1) % kWorkers; }
+  int ps() { return static_cast<int>(draw.below(size(in_.ps))); }
+  int worker() { return in_.ps + static_cast<int>(draw.below(size(in_.workers))); }
+  int client() { return in_.servers() + static_cast<int>(draw.below(size(o_.clients))); }
+  int next_worker(int worker) const { return in_.ps + (worker - in_.ps + 1) % in_.workers; }
   FaultKind any_cut() { return draw.chance(0.3) ? FaultKind::cut_from : FaultKind::cut; }
   void add(FaultKind kind, int who, int other, int64_t lasts) {
     if (kind == FaultKind::cut_from && draw.chance(0.5)) std::swap(who, other);
     faults_.push_back({draw.between(calm_.begun, calm_.ended), kind, who, other, lasts});
   }
 
+  static uint64_t size(int n) { return static_cast<uint64_t>(n); }
+
   const SimClusterOptions& o_;
+  const SimShape& in_ = o_.shape;
   const CalmRun calm_;
   Faults faults_;
 };

@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "tests/support/simulation/fault.hpp"
+#include "chaos/fault.hpp"
 
 namespace troupe::sim {
 

@@ -3,14 +3,15 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/support/simulation/fault.hpp"
-#include "tests/support/simulation/sim_disk.hpp"
-#include "tests/support/simulation/sim_faults.hpp"
+#include "chaos/fault.hpp"
+#include "chaos/sim_disk.hpp"
+#include "chaos/sim_faults.hpp"
 
 namespace troupe::sim {
 
@@ -46,6 +47,9 @@ class SimInjuries {
     only_kills_ = only_kills_ && fault.kind == FaultKind::kill;
     disk_failed_ = disk_failed_ || fault.is_of_disk() || fault.kind == FaultKind::point;
   }
+
+  void count(FaultKind kind) { ++happened_[kFaultNames[static_cast<size_t>(kind)]]; }
+  const std::map<std::string, int64_t>& happened() const { return happened_; }  // by kind
 
   // The fate of a message from one process to another.
   void order(const Fault& fault) { orders_.push_back(fault); }
@@ -112,6 +116,7 @@ class SimInjuries {
     if (it == orders_.end()) return std::nullopt;
     const Fault out = *it;
     orders_.erase(it);
+    count(out.kind);
     return out;
   }
 
@@ -122,6 +127,7 @@ class SimInjuries {
   TimePoint full_until_{};
   ns still_{0};
   std::optional<FailHook> hook_;  // if there are faults of fail points
+  std::map<std::string, int64_t> happened_;
   std::vector<Fault> orders_;
   std::vector<Cut> cuts_;
   std::vector<std::pair<Fault, TimePoint>> lost_;  // and until when
