@@ -12,7 +12,7 @@
 #include "apps/images/network.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
-#include "troupe/images.hpp"
+#include "troupe/files.hpp"
 #include "troupe/nn.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"

@@ -1,11 +1,11 @@
-// The decoders behind decode_image() (troupe/images.hpp), one a format.
+// The decoders behind decode_image() (troupe/files.hpp), one a format.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 
-#include "troupe/images.hpp"
+#include "troupe/files.hpp"
 
 namespace troupe {
 

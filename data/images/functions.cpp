@@ -7,7 +7,7 @@
 
 #include "data/random.hpp"
 #include "data/source/fields.hpp"
-#include "troupe/images.hpp"
+#include "troupe/files.hpp"
 
 namespace troupe {
 namespace {

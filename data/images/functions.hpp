@@ -7,7 +7,7 @@
 namespace troupe {
 
 // decode_image: a JPEG or PNG file, u8 [-1], as u8 [h, w, channels]. `channels` as of
-// decode_image() in troupe/images.hpp, 3 by default; `size` [h, w], which every image must have, by
+// decode_image() in troupe/files.hpp, 3 by default; `size` [h, w], which every image must have, by
 // default any.
 SourceStep bind_decode_image(const Fields& inputs, const SourceArgs& args);
 // resize: to `size` [h, w], bilinear between the centres of pixels, without antialiasing, as

@@ -6,7 +6,7 @@
 #include "data/images/readers.hpp"
 #include "data/records/tar.hpp"
 #include "data/source/seen.hpp"
-#include "troupe/images.hpp"
+#include "troupe/files.hpp"
 
 namespace troupe {
 namespace {

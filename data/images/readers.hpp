@@ -11,7 +11,7 @@ namespace troupe {
 //   path      a folder with files CLASS/NAME, or a tar of such a folder, plain or gzipped. One that
 //             is plain is indexed; one that is gzipped is streamed, and read once ahead for its
 //             classes unless they are given. Names that begin with a dot are passed over
-//   channels  as of decode_image() (troupe/images.hpp), 3 by default; 0: as the first image has
+//   channels  as of decode_image() (troupe/files.hpp), 3 by default; 0: as the first image has
 //   size      [h, w] of each image, -1 for any; by default that of the first image
 //   classes   their names in the order of their numbers; by default all, sorted. A class without
 //             pictures, and a picture of another class, is an error

@@ -1,7 +1,7 @@
 // JPEG and PNG images.
 #include "tests/data/images/pictures.hpp"
 #include "tests/fuzz/targets.hpp"
-#include "troupe/images.hpp"
+#include "troupe/files.hpp"
 
 namespace troupe::fuzz {
 namespace {

@@ -2,7 +2,7 @@
 // given; and files that are corrupt at any byte.
 #include "tests/data/images/pictures.hpp"
 #include "tests/support/refusal.hpp"
-#include "troupe/images.hpp"
+#include "troupe/files.hpp"
 
 namespace troupe {
 namespace {

@@ -6,7 +6,7 @@
 #include "tests/support/refusal.hpp"
 #include "tests/support/tar_file.hpp"
 #include "tests/support/temp_file.hpp"
-#include "troupe/images.hpp"
+#include "troupe/files.hpp"
 
 namespace troupe {
 namespace {
