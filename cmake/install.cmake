@@ -1,12 +1,13 @@
-# The installed files: the static library, the public headers, the program actor-node, and a package
-# configuration, so that find_package(troupe) gives troupe::troupe elsewhere, and the programs of apps/
+# The installed files: the static libraries, the public headers, the program actor-node, and a package
+# configuration, so that find_package(troupe) gives troupe::troupe and troupe::chaos elsewhere, and the programs of apps/
 # as examples. Our compiler flags are not exported.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(troupe_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
 
-install(TARGETS troupe EXPORT troupe-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+set_target_properties(troupe_chaos PROPERTIES EXPORT_NAME chaos)
+install(TARGETS troupe troupe_chaos EXPORT troupe-targets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
 install(EXPORT troupe-targets NAMESPACE troupe:: DESTINATION ${troupe_package_dir})
 install(TARGETS actor-node troupe_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

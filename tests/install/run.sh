@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs BUILD into an empty folder, then builds and runs against it, as an outside user would:
-# the service of this folder, the programs of README.md, docs/service.md, docs/examples.md and
-# docs/adding_an_op.md as written there, and the installed examples.
+# the service of this folder, the programs of README.md, docs/service.md, docs/examples.md,
+# docs/chaos.md and docs/adding_an_op.md as written there, and the installed examples.
 set -euo pipefail
 
 if (($# != 1)); then
@@ -14,6 +14,7 @@ readme=$here/../../README.md
 guide=$here/../../docs/service.md
 small=$here/../../docs/examples.md
 page=$here/../../docs/adding_an_op.md
+chaos=$here/../../docs/chaos.md
 scratch=$(mktemp -d)
 trap 'rm -rf -- "$scratch"' EXIT
 
@@ -26,12 +27,12 @@ block() {  # FILE HEADLINE LANGUAGE: the first block of that language below the 
 
 # Builds the program of a page and runs it, with the command of README.md. Its output is also in
 # NAME.log.
-program() {  # NAME PAGE HEADLINE
+program() {  # NAME PAGE HEADLINE [LIBRARY]
   local command
   say "building and running the program of ${2##*/}"
   mkdir "$scratch/$1"
   block "$2" "$3" cpp >"$scratch/$1/$1.cpp"
-  block "$readme" "A program" cmake | sed "s/learn_xor/$1/g" >"$scratch/$1/CMakeLists.txt"
+  block "$readme" "A program" cmake | sed "s/learn_xor/$1/g; s/troupe::troupe/${4:-troupe::troupe}/" >"$scratch/$1/CMakeLists.txt"
   command=$(grep -m 1 '^cmake -S .*learn_xor' "$readme")
   command=${command//learn_xor/$1}
   (cd -- "$scratch/$1" && bash -ec "${command//=PREFIX/=$scratch/prefix}") | tee "$scratch/$1.log"
@@ -78,6 +79,10 @@ for name in layer:'A layer' expression:'An expression' halves:'A product on two 
 done
 "$scratch/prefix/bin/actor-node" up --ps 1 --workers 2 "$scratch/halves/build/halves" | tee "$scratch/halves.log"
 promised halves 'to the bit: by rows equal, by columns equal'
+
+program survives "$chaos" "In simulation" troupe::chaos
+# shellcheck disable=SC2016  # quotes of the page, not of the shell
+promised survives "$(sed -n 's/.* Its last line is `\(.*\)`\.$/\1/p' "$chaos")"
 
 program cube "$page" "An op of your own, in a service"
 # shellcheck disable=SC2016  # quotes of the page, not of the shell

@@ -1,0 +1,84 @@
+// Chaos: a training of your own in simulated clusters, with faults that a seed decides:
+// docs/chaos.md. Implemented in chaos/chaos.cpp, in the library troupe::chaos.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "troupe/op.hpp"
+#include "troupe/training.hpp"
+
+namespace troupe {
+
+struct ChaosTraining {
+  // The towers, of replicas 0, 1, ..., each with all parameters, on devices "/job:worker/task:1" or
+  // "/job:ps/task:0". Called for each run, and for each program that begins after one has died.
+  std::function<std::vector<Tower>(Graph&)> build;
+  int64_t steps = 10;       // per replica; at most 10,000
+  int ps = 2, workers = 3;  // together at most 64
+  Aggregation rule = Aggregation::sync;
+  int64_t checkpoint_every = 0;  // in steps; 0: no checkpoints
+  int64_t pause_every = 0;       // in steps; then invariants see the parameters; 0: only at the end
+  // Kernels take no virtual time. A step begins at most so long after it may; at most 10 s.
+  std::chrono::milliseconds pace{50};
+  std::shared_ptr<const Registry> ops = builtin_ops();
+};
+
+struct ChaosOptions {
+  uint64_t first_seed = 1, seeds = 20;
+  std::vector<std::string> kinds = {};     // of faults, "kill"; empty: all that can be drawn
+  int faults_a_seed = 0;                   // 0: drawn, 1 to about 20
+  std::optional<std::string> faults = {};  // these in each seed, as ChaosFailure says them
+  std::string report_dir = {};  // a folder for the history of a seed that fails; empty: none
+  bool shrink = true;           // a failure: look for the fewest faults
+};
+
+struct ChaosStep {
+  int64_t replica = 0, step = 0;
+  double loss = 0;
+};
+
+struct ChaosView {
+  enum Moment : uint8_t { step, pause, end } moment;
+  uint64_t seed;
+  std::chrono::microseconds time;                   // virtual, since the processes began
+  const std::vector<ChaosStep>& steps;              // all that have ended well, the newest last
+  const std::map<std::string, Tensor>& parameters;  // by name; empty after a step
+};
+
+// `broken` is asked after each step, at each pause and at the end, in each run. It returns why the
+// promise does not hold; empty: it holds.
+struct Invariant {
+  std::string name;
+  std::function<std::string(const ChaosView&)> broken;
+};
+
+struct ChaosFailure {
+  uint64_t seed = 0;
+  std::string invariant, reason;  // a name of yours, one of docs/simulation.md, or "error"; why
+  std::string faults, shrunk;     // all of the seed; the fewest that break the same invariant
+  std::string replay, report;     // options that show it again; index.html of its history, or ""
+};
+
+struct ChaosReport {
+  uint64_t seeds = 0;                     // that were run
+  std::map<std::string, int64_t> faults;  // that happened, by kind
+  int64_t acknowledged = 0, lost = 0;     // gradients; lost: given up by a restore, and done again
+  double simulated_seconds = 0, cpu_seconds = 0;
+  std::optional<ChaosFailure> failure;  // the first one, after which no other seed is run
+};
+std::string to_string(const ChaosReport& report);  // some lines for a person
+
+// Runs the training for each seed. The invariants of docs/simulation.md hold, too. A function of
+// the training or an invariant that throws, and a kernel that fails, are failures of the seed.
+// Throws: Error(invalid_argument), naming the field; any exception of the first call of `build`.
+ChaosReport run_chaos(const ChaosTraining& training, const ChaosOptions& options = {},
+                      const std::vector<Invariant>& invariants = {});
+
+}  // namespace troupe
