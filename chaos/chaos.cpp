@@ -6,6 +6,7 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <set>
 
 #include "chaos/sim_report.hpp"
 #include "chaos/sim_training.hpp"
@@ -28,6 +29,8 @@ constexpr int64_t kPaceMaxMs = 10'000;     // the next step is expected within 3
 constexpr int kDrawsMax = 200;             // tries to draw faults of the wanted kinds
 constexpr uint64_t kTwiceEvery = 8;        // seeds; the first one, too
 constexpr int64_t kEventsOfStep = 20'000;  // at most, over all processes and all that fails
+constexpr int64_t kHeartbeats = 10;        // a second, of each link, both ways
+constexpr int64_t kFaultsSeconds = 300;    // of virtual time, the faults and the waits after them
 const char* const kError = "error";        // the name of a failure that is no invariant's
 
 template <class... Parts>
@@ -113,6 +116,12 @@ int32_t check(const ChaosTraining& t) {
   if (towers.empty()) refuse("ChaosTraining::build made no tower");
   for (size_t i = 0; i < towers.size(); ++i)
     check_tower(t, graph, towers[i], static_cast<int64_t>(i));
+  const Pushed pushed = pushed_in(graph);
+  if (pushed.replicas.empty()) refuse("the towers of ChaosTraining::build train no parameter");
+  for (size_t i = 0; i < towers.size(); ++i)
+    if (pushed.replicas.count(static_cast<int32_t>(i)) == 0)
+      refuse("tower ", i, " of ChaosTraining::build pushes no gradient as replica ", i,
+             "; build it in a scope with .replica = ", i);
   return static_cast<int32_t>(towers.size());
 }
 
@@ -130,7 +139,12 @@ void check(const ChaosOptions& o, const sim::SimShape& shape) {
     if (kind == "late" || kind == "point")
       refuse("ChaosOptions::kinds: ", kind, " is not drawn; name it in ChaosOptions::faults");
   }
-  if (o.faults) sim::faults_of(*o.faults, shape);
+  if (o.faults && (!o.kinds.empty() || o.faults_a_seed > 0))
+    refuse("ChaosOptions::faults are the faults of each seed; leave kinds and faults_a_seed out");
+  for (const sim::Fault& fault : o.faults ? sim::faults_of(*o.faults, shape) : Faults())
+    if (std::max(fault.who, fault.other) > shape.servers())
+      refuse("ChaosOptions::faults: ", sim::to_text(fault, shape),
+             " names a second program; there is one, client0");
   if (o.report_dir.empty()) return;
   std::error_code failed;
   std::filesystem::create_directories(o.report_dir, failed);
@@ -147,15 +161,29 @@ bool is_one_of(const std::vector<std::string>& kinds, const sim::Fault& fault) {
              kinds.end();
 }
 
-void draw_faults(const ChaosOptions& o, sim::FaultPlan& plan) {
+void check(const std::vector<Invariant>& invariants) {
+  std::set<std::string> names;
+  for (const auto& [name, broken] : invariants) {
+    if (name.empty()) refuse("an invariant has no name");
+    if (!broken) refuse("the function of the invariant \"", name, "\" is empty");
+    const bool taken = name[0] == 'I' && name.find_first_not_of("0123456789", 1) == name.npos;
+    if (taken || name == kError || name == "kill")
+      refuse("the name \"", name, "\" of an invariant is one of docs/simulation.md; take another");
+    if (!names.insert(name).second) refuse("two invariants are called \"", name, "\"");
+  }
+}
+
+// Draws faults until there are as many as are wanted. Files are written for checkpoints alone.
+void draw_faults(const ChaosOptions& o, bool checkpoints, sim::FaultPlan& plan) {
   Faults out;
   const auto wanted = static_cast<size_t>(std::max(1, o.faults_a_seed));
   for (int i = 0; i < kDrawsMax && out.size() < wanted; ++i) {
     plan.swarm();
     for (const sim::Fault& fault : plan.take())
-      if (is_one_of(o.kinds, fault)) out.push_back(fault);
+      if (is_one_of(o.kinds, fault) && (checkpoints || !fault.is_of_disk())) out.push_back(fault);
   }
-  if (o.faults_a_seed > 0 && out.size() > wanted) out.resize(wanted);
+  while (o.faults_a_seed > 0 && out.size() > wanted)
+    out.erase(out.begin() + static_cast<ptrdiff_t>(plan.draw.below(out.size())));
   plan.give(std::move(out));
 }
 
@@ -208,10 +236,15 @@ class Seed {
       o.pause_every = training.pause_every;
       o.rate_scales = false;
       o.pace_ms = training.pace.count();
-      o.events_max += kEventsOfStep * training.steps;
+      const int64_t n = training.ps + training.workers + 1;
+      const int64_t seconds = kFaultsSeconds + training.steps * training.pace.count() / 1000;
+      o.events_max += kEventsOfStep * training.steps + kHeartbeats * n * n * seconds;
     };
     training_.emplace(
-        seed, own, [this](sim::FaultPlan& plan) { draw_faults(options_, plan); },
+        seed, own,
+        [this, files = training.checkpoint_every > 0](sim::FaultPlan& plan) {
+          draw_faults(options_, files, plan);
+        },
         options_.faults ? options_.faults->c_str() : nullptr);
   }
 
@@ -222,12 +255,12 @@ class Seed {
     try {
       training_->run(training_->faults(), history, &outcome);
       if (twice) training_->run(training_->faults(), again, &second);
-      if (twice && again.hash() != history.hash())
-        throw Violation{"I23",
-                        "two runs of this seed differ: a kernel or a batch is no pure "
-                        "function of its inputs and the step"};
+      if (twice && again.hash() != history.hash()) throw impure();
     } catch (const Violation& v) {
-      report.failure = failure(v.invariant, v.text);
+      // Bits that differ from a run without faults although there are none.
+      const bool differs = v.invariant == "I5" && training_->broken_by({}) == "I5";
+      const Violation& broken = differs ? impure() : v;
+      report.failure = failure(broken.invariant, broken.text);
     } catch (const std::exception& e) {
       report.failure = failure(kError, e.what());
     }
@@ -239,8 +272,14 @@ class Seed {
   }
 
  private:
+  static Violation impure() {
+    return {"I23",
+            "two runs of this seed differ, and their faults do not: a kernel or a batch "
+            "is no pure function of its inputs and the step"};
+  }
   static std::vector<Tower> towers(const ChaosTraining& training, Graph& graph) {
-    std::vector<Tower> out = training.build(graph);
+    std::vector<Tower> out =
+        call(kError, "ChaosTraining::build", [&] { return training.build(graph); });
     for (Tower& tower : out) {
       if (!tower.batch) continue;
       tower.batch = [batch = tower.batch, replica = tower.replica](int64_t step) {
@@ -256,22 +295,29 @@ class Seed {
     ChaosFailure out{.seed = seed_, .invariant = invariant, .reason = reason};
     const Faults all = training_->faults();
     out.faults = sim::to_text(all, shape_);
-    std::string least = out.faults;
+    Faults least = all;
     if (options_.shrink && invariant != "I23") {
-      const sim::Shrunk shrunk = sim::shrink(
-          all, [&](const Faults& fewer) { return training_->broken_by(fewer) == invariant; });
-      least = out.shrunk = sim::to_text(shrunk.faults, shape_);
+      least = sim::shrink(all, [&](const Faults& fewer) {
+                return training_->broken_by(fewer) == invariant;
+              }).faults;
+      out.shrunk = sim::to_text(least, shape_);
     }
     out.replay = detail::concat("ChaosOptions{.first_seed = ", seed_, ", .seeds = 1, .faults = \"",
-                                least, "\"}");
-    if (!options_.report_dir.empty()) out.report = write(invariant + ": " + reason);
+                                sim::to_text(least, shape_), "\"}");
+    if (options_.report_dir.empty()) return out;
+    try {
+      out.report = write(least, invariant + ": " + reason);
+    } catch (const std::exception& e) {  // the failure is worth more than its report
+      out.reason += detail::concat("; no report: ", e.what());
+    }
     return out;
   }
-  // The history of all faults, again.
-  std::string write(const std::string& outcome) const {
+  // Writes the history of these faults, as `replay` gives it. Throws: std::ios_base::failure,
+  // std::filesystem::filesystem_error.
+  std::string write(const Faults& faults, const std::string& outcome) const {
     History history(true);
     try {
-      training_->run(training_->faults(), history);
+      training_->run(faults, history);
     } catch (const Violation&) {
     } catch (const std::exception&) {  // the same as before
     }
@@ -293,20 +339,14 @@ ChaosReport run_chaos(const ChaosTraining& training, const ChaosOptions& options
                       const std::vector<Invariant>& invariants) {
   const int32_t replicas = check(training);
   check(options, {training.ps, training.workers});
-  for (const Invariant& one : invariants)
-    if (!one.broken || one.name.empty())
-      refuse(one.broken ? "an invariant has no name" : "the function of an invariant is empty");
+  check(invariants);
   ChaosReport report;
   const std::clock_t began = std::clock();
   for (uint64_t i = 0; i < options.seeds && !report.failure; ++i) {
     const uint64_t seed = options.first_seed + i;
     ++report.seeds;
-    try {
-      Seed(training, options, replicas, invariants, seed)
-          .run(i == 0 || seed % kTwiceEvery == 0, report);
-    } catch (const std::exception& e) {  // of the run without faults, which draws them
-      report.failure = ChaosFailure{.seed = seed, .invariant = kError, .reason = e.what()};
-    }
+    Seed(training, options, replicas, invariants, seed)
+        .run(i == 0 || seed % kTwiceEvery == 0, report);
   }
   report.cpu_seconds = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
   return report;
@@ -329,8 +369,8 @@ std::string to_string(const ChaosReport& report) {
   const ChaosFailure& f = *report.failure;
   out += detail::concat("seed ", f.seed, " breaks \"", f.invariant, "\": ", f.reason,
                         "\n  faults: ", f.faults.empty() ? "none" : f.faults, "\n");
-  if (f.shrunk != f.faults)
-    out += detail::concat("  the fewest: ", f.shrunk.empty() ? "none" : f.shrunk, "\n");
+  if (f.shrunk && *f.shrunk != f.faults)
+    out += detail::concat("  the fewest: ", f.shrunk->empty() ? "none" : *f.shrunk, "\n");
   out += "  replay: " + f.replay + "\n";
   return f.report.empty() ? out : out + "  report: " + f.report + "\n";
 }

@@ -75,10 +75,17 @@ list();
 )html";
 
 // Writes the files into the folder, which is made if there is none. `history` keeps all lines.
+// Throws: std::ios_base::failure, std::filesystem::filesystem_error.
 inline void write_report(const std::string& folder, const std::string& title,
                          const std::string& outcome, const History& history) {
   std::filesystem::create_directories(folder);
-  std::ofstream text(folder + "/history.txt"), json(folder + "/history.jsonl");
+  const auto open = [&folder](const char* name) {
+    std::ofstream out;
+    out.exceptions(std::ios::failbit | std::ios::badbit);
+    out.open(folder + name);
+    return out;
+  };
+  std::ofstream text = open("/history.txt"), json = open("/history.jsonl");
   text << title << ": " << outcome << '\n';
   history.print(text);
   std::string events;
@@ -98,7 +105,9 @@ inline void write_report(const std::string& folder, const std::string& title,
   for (size_t at = report.find("</"); at != std::string::npos; at = report.find("</", at + 1))
     report.insert(at + 1, 1, '\\');  // no text ends the script
   page.replace(page.find(place), place.size(), report);
-  std::ofstream(folder + "/index.html") << page;
+  std::ofstream html = open("/index.html");
+  html << page;
+  for (std::ofstream* const file : {&text, &json, &html}) file->close();
 }
 
 }  // namespace troupe::sim

@@ -75,20 +75,23 @@ class SeedTraining {
  private:
   CalmRun run_calmly(const SimClusterOptions& options, bool golden) {
     History silent;
-    SimCluster cluster(options, seed_, {}, nullptr, silent);
+    const CalmRun none{.begun = 1, .ended = 1};
     try {
+      SimCluster cluster(options, seed_, {}, nullptr, silent);
       cluster.run();
       calm_us_ += cluster.outcome().us;
+      if (golden) {
+        chain_ = cluster.chain();
+        weights_ = cluster.weights();
+        looked_ = cluster.looked();
+      }
+      return cluster.calm();
     } catch (const Violation&) {
       broken_ = options;
-      return {.begun = 1, .ended = 1};
+    } catch (const std::exception&) {  // of the graph; run() meets it again
+      broken_ = options;
     }
-    if (golden) {
-      chain_ = cluster.chain();
-      weights_ = cluster.weights();
-      looked_ = cluster.looked();
-    }
-    return cluster.calm();
+    return none;
   }
 
   const uint64_t seed_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/support/paths.hpp"
 #include "tests/support/refusal.hpp"
@@ -73,6 +74,11 @@ const Invariant falls{
       return detail::concat("from ", v.steps.front().loss, " to ", v.steps.back().loss);
     }};
 
+int64_t words_of(const std::string& faults, std::string_view kind) {
+  int64_t n = 0;
+  for (size_t at = faults.find(kind); at != faults.npos; at = faults.find(kind, at + 1)) ++n;
+  return n;
+}
 std::string said(const ChaosReport& report) { return to_string(report); }
 void holds(const ChaosTraining& training, uint64_t seeds) {
   const ChaosReport report = run_chaos(training, {.seeds = seeds}, {falls});
@@ -131,7 +137,7 @@ TEST_CASE("chaos: a promise that never holds is broken without any fault") {
   CHECK(report.seeds == 1);
   CHECK(report.failure->invariant == "loss is below 0");
   CHECK(report.failure->reason.ends_with(" in step 0"));
-  CHECK(report.failure->shrunk.empty());
+  CHECK(report.failure->shrunk == "");
   CHECK(std::filesystem::exists(report.failure->report));
   std::filesystem::remove_all(folder);
 }
@@ -153,13 +159,50 @@ TEST_CASE("chaos: a promise that a fault breaks fails, is shrunk, and is broken 
   INFO(said(report));
   CHECK(f.invariant == "each step ends once");
   CHECK(std::count(f.faults.begin(), f.faults.end(), ' ') == 5);
-  CHECK(std::count(f.shrunk.begin(), f.shrunk.end(), ' ') <= 1);
-  CHECK(f.shrunk.find(":kill:") != f.shrunk.npos);
+  CHECK(words_of(f.faults, ":kill:") + words_of(f.faults, ":reset:") == 6);
+  REQUIRE(f.shrunk);
+  CHECK(std::count(f.shrunk->begin(), f.shrunk->end(), ' ') <= 1);
+  CHECK(words_of(*f.shrunk, ":kill:") >= 1);
+  has(said(report), "the fewest: " + *f.shrunk);
+  has(f.replay,
+      detail::concat("{.first_seed = ", f.seed, ", .seeds = 1, .faults = \"", *f.shrunk, "\"}"));
   const ChaosReport again = run_chaos(
       training, {.first_seed = f.seed, .seeds = 1, .faults = f.shrunk, .shrink = false}, {once});
   REQUIRE(again.failure);
   CHECK(again.failure->invariant == f.invariant);
-  CHECK(again.failure->faults == f.shrunk);
+  CHECK(again.failure->faults == *f.shrunk);
+  CHECK(!again.failure->shrunk);
+  CHECK(said(again).find("the fewest") == std::string::npos);
+}
+
+TEST_CASE("chaos: a batch that is no function of its step is named, and no other invariant") {
+  ChaosTraining training = line(1, 2);
+  int64_t calls = 0;
+  training.build = [&calls](Graph& graph) {
+    std::vector<Tower> towers = {tower(graph, 0), tower(graph, 1)};
+    towers[1].batch = [&calls](int64_t) { return batch(1, ++calls); };
+    return towers;
+  };
+  SUBCASE("synchronous") {}
+  SUBCASE("asynchronous") { training.rule = Aggregation::async; }
+  const ChaosReport report = run_chaos(training, {.seeds = 3});
+  INFO(said(report));
+  REQUIRE(report.failure);
+  CHECK(report.failure->invariant == "I23");
+  CHECK(!report.failure->shrunk);
+}
+
+TEST_CASE("chaos: a report that cannot be written costs the report alone") {
+  const auto folder = binary_dir() + "/test-chaos-taken";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/seed-1") << "a file in the place of the folder";
+  const Invariant never{"never", [](const ChaosView&) { return std::string("no"); }};
+  const ChaosReport report = run_chaos(line(1, 2), {.report_dir = folder}, {never});
+  REQUIRE(report.failure);
+  CHECK(report.failure->invariant == "never");
+  has(report.failure->reason, "no; no report: ");
+  CHECK(report.failure->report.empty());
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("chaos: a graph with an op of its own trains, and its kernel may fail") {
@@ -206,13 +249,18 @@ TEST_CASE("chaos: functions of a program that throw are failures with their word
     CHECK(report.failure->reason == "the invariant threw");
   }
   SUBCASE("the build of a later program") {
-    training.build = [&builds, build = training.build](Graph& graph) {
-      return ++builds <= 2 ? build(graph) : throw std::runtime_error("no graph");
-    };
-    const ChaosReport report = run_chaos(training);
-    REQUIRE(report.failure);
-    CHECK(report.failure->invariant == "error");
-    CHECK(report.failure->reason == "no graph");
+    for (const int last : {1, 2}) {  // the second call is that of the run without faults
+      builds = 0;
+      ChaosTraining later = training;
+      later.build = [&builds, last, build = training.build](Graph& graph) {
+        return ++builds <= last ? build(graph) : throw std::runtime_error("no graph");
+      };
+      const ChaosReport report = run_chaos(later);
+      REQUIRE(report.failure);
+      CHECK(report.failure->invariant == "error");
+      CHECK(report.failure->reason == "ChaosTraining::build threw: no graph");
+      has(report.failure->replay, ".first_seed = 1");
+    }
   }
   SUBCASE("the first build") {
     training.build = [](Graph&) -> std::vector<Tower> { throw std::runtime_error("no graph"); };
@@ -243,11 +291,27 @@ TEST_CASE("chaos: a training or options that cannot be are refused by field") {
         t.build = [](Graph& graph) { return std::vector<Tower>{tower(graph, 1)}; };
       }),
       "replica 1 as tower 0");
+  has(refused([](T& t, O&) {
+        t.build = [](Graph& graph) {
+          Tower one = tower(graph, 0), two = tower(graph, 0);
+          two.replica = 1;
+          return std::vector<Tower>{one, two};
+        };
+      }),
+      "pushes no gradient as replica 1");
   has(refused([](T&, O& o) { o.seeds = 0; }), "ChaosOptions::seeds is 0");
   has(refused([](T&, O& o) { o.kinds = {"kil"}; }), "did you mean kill?");
   has(refused([](T&, O& o) { o.faults_a_seed = -1; }), "faults_a_seed is -1");
   has(refused([](T&, O& o) { o.faults = "7:kill:ps1"; }), "no process is called ps1");
-  CHECK_THROWS_AS(run_chaos(line(1, 2), {}, {{"nothing", nullptr}}), Error);
+  has(refused([](T&, O& o) { o.faults = "7:kill:client1"; }), "there is one, client0");
+  has(refused([](T&, O& o) { o = {.kinds = {"kill"}, .faults = "7:kill:ps0"}; }), "leave kinds");
+
+  const auto named = [](const std::vector<Invariant>& invariants) {
+    return error_text(Errc::invalid_argument, [&] { run_chaos(line(1, 2), {}, invariants); });
+  };
+  has(named({{"nothing", nullptr}}), "\"nothing\" is empty");
+  has(named({{"I5", falls.broken}}), "\"I5\" of an invariant is one of docs/simulation.md");
+  has(named({falls, falls}), "two invariants are called \"loss falls\"");
 }
 
 }  // namespace troupe
