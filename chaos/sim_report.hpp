@@ -1,9 +1,11 @@
-// The report of one simulation, a folder of three files: history.txt for a person, history.jsonl
-// for a program (an object a line), and index.html, a page with a lane for each process.
+// The report of one simulation, a folder of four files: history.txt for a person, history.jsonl
+// for a program (an object a line), trace.json for trace viewers (Chrome's trace events), and
+// index.html, a page. The last two have a lane for each process.
 #pragma once
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 
 #include "data/files/json.hpp"
@@ -86,17 +88,31 @@ inline void write_report(const std::string& folder, const std::string& title,
     return out;
   };
   std::ofstream text = open("/history.txt"), json = open("/history.jsonl");
+  std::ofstream trace = open("/trace.json");
   text << title << ": " << outcome << '\n';
+  trace << "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  std::map<std::string, size_t> lanes;
   history.print(text);
   std::string events;
   int64_t number = history.events() - static_cast<int64_t>(history.lines().size());
   for (const History::Line& line : history.lines()) {
+    const std::string process = process_in(line.text);
     const std::string object = detail::concat("{\"event\":", number++, ",\"us\":", line.us,
-                                              ",\"process\":", json_quote(process_in(line.text)),
+                                              ",\"process\":", json_quote(process),
                                               ",\"text\":", json_quote(line.text), "}");
     json << object << '\n';
+    const size_t lane = lanes.emplace(process, lanes.size()).first->second;
+    trace << detail::concat("{\"ph\":\"i\",\"s\":\"t\",\"pid\":0,\"tid\":", lane,
+                            ",\"ts\":", line.us, ",\"name\":", json_quote(line.text), "},\n");
     events += (events.empty() ? "" : ",\n") + object;
   }
+  for (const auto& [process, lane] : lanes) {
+    const std::string name = process.empty() ? "program and network" : process;
+    trace << detail::concat("{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":0,\"tid\":", lane,
+                            ",\"args\":{\"name\":", json_quote(name), "}},\n");
+  }
+  trace << "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":"
+        << json_quote(title) << "}}]}\n";
   std::string page = kReportPage;
   const std::string place = "REPORT;";
   std::string report = detail::concat("{\"title\":", json_quote(title),
@@ -107,7 +123,7 @@ inline void write_report(const std::string& folder, const std::string& title,
   page.replace(page.find(place), place.size(), report);
   std::ofstream html = open("/index.html");
   html << page;
-  for (std::ofstream* const file : {&text, &json, &html}) file->close();
+  for (std::ofstream* const file : {&text, &json, &trace, &html}) file->close();
 }
 
 }  // namespace troupe::sim

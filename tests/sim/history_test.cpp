@@ -19,7 +19,7 @@ std::string read(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a report has each event as text, as an object, and on a page") {
+TEST_CASE("a report has each event as text, object, trace event, and on a page") {
   int64_t now = 7'000;
   sim::History history(true);
   history.set_clock([&now] { return now; });
@@ -40,6 +40,12 @@ TEST_CASE("a report has each event as text, as an object, and on a page") {
   CHECK(second.find("event")->text == "1");
   CHECK(second.find("us")->text == "2500");
   CHECK(second.find("process")->text == "worker2");
+  const Json trace = parse_json(read(folder + "/trace.json"), "trace.json");
+  const std::vector<Json>& events = trace.find("traceEvents")->items;
+  REQUIRE(events.size() == 5);  // two events, the names of two lanes and of the history
+  CHECK(events[1].find("ts")->text == "2500");
+  CHECK(events[1].find("tid")->text == "1");
+  CHECK(events[3].find("args")->find("name")->text == "worker2");
   const std::string page = read(folder + "/index.html");
   CHECK(page.find("REPORT") == std::string::npos);
   CHECK(page.find("of 3 </script>") == std::string::npos);  // it would end the script
