@@ -12,6 +12,7 @@
 //   I6   synchronous rule: an update has one gradient per replica, in replica order,
 //        all of the same step, which follows the step of the update before; a step reads the
 //        version that the updates of all steps before it have made
+//   I8   at the end a slice has the bits that its updates give on one node (shard_replay.hpp)
 //   I10  the incarnations of a replica's gradients in an update never go back
 //   I21  every push and pull is accounted for; at the end none waits
 #pragma once
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "chaos/history.hpp"
+#include "chaos/shard_replay.hpp"
 #include "training/parameters/parameter_client.hpp"
 #include "training/shards/shard.hpp"
 
@@ -43,6 +45,7 @@ class ShardLedger {
     if (closed_) return;
     try {
       count(a);
+      replay_.applied(a);
     } catch (const Violation& v) {
       report(v);
     }
@@ -134,6 +137,7 @@ class ShardLedger {
       const Book& book = books_.at(slice.id);
       for (size_t i = 0; i < book.applied.size(); ++i)
         if (book.applied[i] != 1) throw Violation{"I1", describe(slice.id, i)};
+      replay_.check(slice.id, shard.find(slice.id)->values());
     }
   }
   void check_end() const {
@@ -264,6 +268,7 @@ class ShardLedger {
     if (shard.epoch() > book.epoch) {
       begin_epoch(slice.id, book, shard);
       check_restored(slice.id, shard);
+      replay_.serves(slice.id, shard.find(slice.id)->values());
     }
     const bool changed = shard.epoch() != book.epoch || version != book.version;
     book.epoch = shard.epoch();
@@ -323,6 +328,7 @@ class ShardLedger {
   std::map<uint32_t, Book> books_;  // by slice
   std::set<uint32_t> untrained_;    // slices that programs write, if anybody does
   HashChain chain_;
+  ShardReplay replay_;
   std::map<std::pair<uint32_t, int64_t>, State> states_;  // by slice and version
   int64_t acknowledgements_ = 0, lost_ = 0;
   Violation found_;

@@ -229,7 +229,7 @@ class SimCluster {
         if (life.dying) return;
         if (life.killed) ledger_.report({"kill", "a killed process has made an update"});
         if (!is_present(container)) return;
-        ledger_.applied(a);
+        ledger_.applied(planted(a));
         ledger_.remember(a.slice, shard);
         if (o_.doubled_apply && a.version == 2) ledger_.applied(a);
       });
@@ -259,6 +259,12 @@ class SimCluster {
     if (!peers_.back()->life) return false;
     const auto life = static_cast<int>(peers_.back()->incarnation) - 1;
     return container == own_container(SimTrainer::session_of(0, life));
+  }
+  Shard::Applied planted(Shard::Applied a) const {
+    if (o_.other_gradient && a.version == 2 && a.gradients[0].values.byte_size() > 0)
+      a.gradients[0].values =
+          Tensor::zeros(a.gradients[0].values.dtype(), a.gradients[0].values.shape());
+    return a;
   }
   TakenAnswer planted(TakenAnswer answer) const {
     if (o_.early_acknowledgement && answer.version < 0 && answer.at.step + 1 < o_.steps)

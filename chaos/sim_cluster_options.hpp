@@ -57,6 +57,7 @@ struct SimClusterOptions {
   // Mistakes on purpose, to see that the checks find them.
   bool other_data_after_kill = false;  // a replica whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice
+  bool other_gradient = false;         // the log says another gradient of an update
   bool early_acknowledgement = false;  // a client takes each for that of the step after it
   bool values_of_before = false;       // a client takes each version for the one before it
   bool cuts_stay = false;              // a link that was cut stays so
@@ -69,7 +70,7 @@ struct SimClusterOptions {
 inline SimClusterOptions calm(SimClusterOptions o) {
   o.clients = 1;
   o.late_program = false;
-  o.other_data_after_kill = o.doubled_apply = o.busy_after_kill = false;
+  o.other_data_after_kill = o.doubled_apply = o.other_gradient = o.busy_after_kill = false;
   o.early_acknowledgement = o.values_of_before = o.cuts_stay = o.deaths_denied = false;
   o.lying_disk = false;
   return o;

@@ -94,6 +94,6 @@ troupe_room(training/group SEES training/input training/shards training/checkpoi
 troupe_room(training/metrics SEES graph/base)
 troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/master actors/async data graph graph/base data/files
   LIBRARIES CAF spdlog)
-troupe_room(chaos APART SEES training/loop training/group training/shards training/checkpoints training/parameters actors/master
-    actors/cluster net/link net/caf data/files devices graph graph/base
+troupe_room(chaos APART SEES training/loop training/group training/shards training/checkpoints training/parameters training/rules
+    actors/master actors/cluster net/link net/caf data/files devices graph graph/base
   LIBRARIES CAF)

@@ -20,6 +20,7 @@ enum class Mutant : uint8_t {
   parked_forgotten,
   async_applies_again,
   async_does_not_count,
+  update_in_lost_copy,
   sync_counts_again,
   sum_in_other_order,
   mean_of_all_but_one,

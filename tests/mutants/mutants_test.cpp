@@ -57,6 +57,8 @@ const std::vector<MutantRow>& rows() {
        "async: a gradient that came before is applied again", "cluster-async"},
       {Mutant::async_does_not_count, "async_does_not_count",
        "async: the steps of gradients are not noted", "cluster-async"},
+      {Mutant::update_in_lost_copy, "update_in_lost_copy",
+       "an update of values that a reader holds goes to a copy, which is lost", "cluster-async"},
       {Mutant::sync_counts_again, "sync_counts_again",
        "sync: a gradient of a step that is over waits for others", "cluster-pushes"},
       {Mutant::sum_in_other_order, "sum_in_other_order",

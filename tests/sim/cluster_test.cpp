@@ -194,6 +194,13 @@ TEST_CASE("a cluster that applies an update twice is found by I1") {
   CHECK(found([](SimClusterOptions& o) { o.doubled_apply = true; }) == std::set<std::string>{"I1"});
 }
 
+TEST_CASE("asynchronous values that the gradients of their updates do not give are found by I8") {
+  CHECK(found([](SimClusterOptions& o) {
+          o.rule = Aggregation::async;
+          o.other_gradient = true;
+        }) == std::set<std::string>{"I8"});
+}
+
 TEST_CASE("acknowledged gradients that are lost while no ps dies are found by I2") {
   CHECK(found(
             [](SimClusterOptions& o) {

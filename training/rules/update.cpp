@@ -10,6 +10,7 @@
 
 #include "devices/threads/isa.hpp"
 #include "devices/threads/lanes.hpp"
+#include "graph/base/mutant.hpp"
 #include "graph/base/repeat_rows.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/pool_block.hpp"
@@ -447,7 +448,7 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
     apply_blocks<double>(optimizer, gradients, source, to, state, means.lanes);
   else
     apply_blocks<float>(optimizer, gradients, source, to, state, means.lanes);
-  state.values = std::move(to);
+  state.values = !in_place && mutant(Mutant::update_in_lost_copy) ? from : std::move(to);
   if (!in_place) {
     state.previous = std::move(from);
     state.previous_rows = {};

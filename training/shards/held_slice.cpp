@@ -28,6 +28,12 @@ std::vector<ReplicaProgress> progress_of(const SliceState& state,
   return out;
 }
 
+Gradient copy_of(Gradient gradient) {  // the caller has the other owner
+  make_writable(gradient.values);
+  if (gradient.by_rows()) make_writable(gradient.indices);
+  return gradient;
+}
+
 Tensor flat(Tensor values) {
   return values.ndim() == 1 ? values : values.reshaped(Shape{values.size()});
 }
@@ -365,6 +371,14 @@ void HeldSlice::update_while_due(ShardActions& out) {
 
 void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) {
   fail_point(FailPoint::shard_apply_before);
+  AppliedUpdate applied{.epoch = terms_.epoch, .slice = slice_.id, .from = {}};
+  if (terms_.applied_log) {
+    applied.optimizer = *optimizer_;
+    for (const Contribution& c : gradients) {
+      applied.from.push_back({c.replica, c.step, c.incarnation});
+      applied.gradients.push_back(copy_of(c.gradient));
+    }
+  }
   const bool in_place =
       apply_mean(*optimizer_, gradients, terms_.rule == Aggregation::sync, values_,
                  {terms_.lanes, room_of(gradients[0].gradient, terms_.pool)});
@@ -372,10 +386,8 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
   ++terms_.counters.updates;
   (gradients.size() == 1 ? terms_.counters.applied : terms_.counters.merged) +=
       static_cast<int64_t>(gradients.size());
-  AppliedUpdate applied{
-      .epoch = terms_.epoch, .slice = slice_.id, .version = values_.version, .from = {}};
+  applied.version = values_.version;
   for (const Contribution& c : gradients) {
-    if (terms_.applied_log) applied.from.push_back({c.replica, c.step, c.incarnation});
     if (const int64_t pulled = reads_[c.replica].pulled_version; pulled >= 0) {
       const int64_t staleness = values_.version - 1 - pulled;
       terms_.counters.staleness_sum += staleness;

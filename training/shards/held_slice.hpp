@@ -27,7 +27,7 @@ namespace troupe {
 
 class Lanes;
 
-// The gradients of an update; for invariant checkers and traces.
+// An update, with all that makes it again; for invariant checkers.
 struct AppliedUpdate {
   uint64_t epoch = 0;
   uint32_t slice = 0;
@@ -38,7 +38,9 @@ struct AppliedUpdate {
     uint64_t incarnation;
     friend bool operator==(const From&, const From&) = default;
   };
-  std::vector<From> from;  // in the order of the sum
+  std::vector<From> from;                // in the order of the sum
+  std::vector<Gradient> gradients = {};  // the same; copies, as an update may take their memory
+  Optimizer optimizer = {};              // at the rate scale
 };
 
 enum class ShardState : uint8_t { empty, restoring, serving };
