@@ -158,7 +158,7 @@ class ShardLedger {
     std::map<int32_t, uint64_t> incarnations;  // by replica: of the newest update
     struct Read {
       uint64_t epoch = 0;
-      int64_t version = -1;
+      int64_t step = -1, version = -1;
     };
     std::map<int64_t, Read> reads;  // by replica: the newest
   };
@@ -204,11 +204,13 @@ class ShardLedger {
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice)};
     Book::Read& newest = book.reads[a.at.replica];
+    // An answer to an attempt that was given up may come when a later step has read already.
+    if (a.epoch == newest.epoch && a.at.step < newest.step) return;
     if (a.epoch == newest.epoch && a.version < newest.version)
       throw Violation{"I4",
                       detail::concat("replica ", a.at.replica, " has read version ", a.version,
                                      " of slice ", a.slice, " after version ", newest.version)};
-    newest = {a.epoch, a.version};
+    newest = {a.epoch, a.at.step, a.version};
   }
 
   void count(const Shard::Applied& a) {
