@@ -14,6 +14,7 @@
 //        version that the updates of all steps before it have made
 //   I8   at the end a slice has the bits that its updates give on one node (shard_replay.hpp)
 //   I10  the incarnations of a replica's gradients in an update never go back
+//   I14  a checkpoint is one step of all slices: each has the bits and the progress of its version
 //   I21  every push and pull is accounted for; at the end none waits
 #pragma once
 
@@ -107,11 +108,32 @@ class ShardLedger {
     if (c.pulls != c.pulls_answered + c.pulls_refused + c.pulls_waiting)
       throw Violation{"I21", detail::concat("a shard cannot account for its ", c.pulls, " pulls")};
     if (shard.state() != Shard::State::serving) return;
-    for (const Slice& slice : shard.slices())
-      if (slice.optimizer)
-        look(slice, shard);
-      else
-        untrained_.insert(slice.id);
+    for (const Slice& slice : shard.slices()) {
+      seen_.try_emplace(slice.id, slice);
+      if (slice.optimizer) look(slice, shard);
+    }
+  }
+  // All that it has seen, also those that programs write.
+  const std::map<uint32_t, Slice>& seen() const { return seen_; }
+  // A program is told of a checkpoint of this step; `states`: of the slices seen() in its files.
+  void check_checkpoint(int64_t step, const std::vector<SliceState>& states) const {
+    for (const SliceState& s : states) {
+      const auto broken = [&s](const auto&... how) {
+        return Violation{"I14", detail::concat("slice ", s.slice.id, " of a checkpoint ", how...)};
+      };
+      if (!s.slice.optimizer) continue;
+      if (rule_ == Aggregation::sync && (s.version != step || s.next_step != step))
+        throw broken("of step ", step, " has version ", s.version, " and goes on at step ",
+                     s.next_step);
+      int64_t counted = 0;
+      for (const ReplicaProgress& p : s.progress)
+        for (int64_t i = 0; i < steps_; ++i) counted += p.has(i);
+      if (counted != s.version * (rule_ == Aggregation::sync ? replicas_ : 1))
+        throw broken("counts ", counted, " gradients in version ", s.version);
+      const auto known = states_.find({s.slice.id, s.version});
+      if (known == states_.end() || known->second != state_of(s))
+        throw broken("has other bits than version ", s.version, " has");
+    }
   }
   // Call once after look() of all shards.
   void check() {
@@ -145,7 +167,6 @@ class ShardLedger {
       throw Violation{"I5", "the chain of values is not that of a run without faults"};
   }
   const HashChain& chain() const { return chain_; }
-  size_t slices() const { return books_.size() + untrained_.size(); }  // that it has seen
 
  private:
   struct Book {                                            // the record of one slice
@@ -170,7 +191,8 @@ class ShardLedger {
   static uint64_t hash_of(const Tensor& values, uint64_t hash = kFnvStart) {
     return fnv(hash, values.raw(), static_cast<size_t>(values.byte_size()));
   }
-  static State state_of(const SliceValues& now) {
+  template <class Values>  // SliceValues, SliceState
+  static State state_of(const Values& now) {
     State out{hash_of(now.values)};
     out.all = out.values;
     for (const auto& [name, values] : now.optimizer_accumulators)
@@ -179,7 +201,7 @@ class ShardLedger {
   }
 
   void take(const TakenAnswer& a) {
-    if (untrained_.count(a.slice)) return;
+    if (const auto at = seen_.find(a.slice); at != seen_.end() && !at->second.optimizer) return;
     Book& book = book_of(a.slice);
     if (a.version >= 0) {
       if (a.epoch != book.epoch) return;
@@ -328,7 +350,7 @@ class ShardLedger {
   const int64_t steps_;
   const HashChain* const golden_;
   std::map<uint32_t, Book> books_;  // by slice
-  std::set<uint32_t> untrained_;    // slices that programs write, if anybody does
+  std::map<uint32_t, Slice> seen_;
   HashChain chain_;
   ShardReplay replay_;
   std::map<std::pair<uint32_t, int64_t>, State> states_;  // by slice and version

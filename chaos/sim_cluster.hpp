@@ -169,6 +169,7 @@ class SimCluster {
     std::string task;
     uint64_t incarnation = 0;
     bool died = false;           // once at least
+    std::string told;            // the newest checkpoint that its program was told of, in any life
     std::unique_ptr<Life> life;  // null: killed, and not yet back
     TimePoint back_at = TimePoint::max();
     TimePoint thaws_at = TimePoint::max();
@@ -277,7 +278,10 @@ class SimCluster {
                                            std::unique_ptr<SimModel> model) {
     SimTrainerWorld world{
         .options = o_, .net = net_, .disk = disk_, .history = history_, .ledger = ledger_};
-    world.begins = [this](int64_t step) {
+    world.begins = [this, &peer](int64_t step) {
+      if (step < step_in(peer.told))
+        throw Violation{"I13", detail::concat("step ", step, " is done again, and the program, or ",
+                                              "its predecessor, was told of ", peer.told)};
       if (calm_.begun == 0) calm_.begun = history_.events();
       gets_on_at_ = net_.now();
       last_step_ = last_step_ || step + 1 == o_.steps;
@@ -628,10 +632,33 @@ class SimCluster {
       if (peer->life)
         for (const Shard* shard : peer->life->shards) ledger_.look(*shard);
     ledger_.check();
+    for (const auto& peer : peers_)
+      if (const SimTrainer* program = peer->program())
+        if (const std::string now = program->checkpoint(); !now.empty() && now != peer->told)
+          check_checkpoint(std::exchange(peer->told, now), now);
     const bool anew = o_.clients == 1 && any_died(o_.shape.servers(), Fault::kAny);
     if (ledger_.lost() > 0 && !ps_died() && !anew)
       throw Violation{"I2", detail::concat(ledger_.lost(), " acknowledged gradients are lost, and ",
                                            "no ps has died")};
+  }
+
+  // A program has been told of a checkpoint, which nobody may ever load.
+  void check_checkpoint(const std::string& before, const std::string& path) {
+    if (step_in(path) < step_in(before))
+      throw Violation{"I13", detail::concat(path, " is restored, and there was ", before)};
+    const std::string folder = SimTrainer::kFolder;
+    std::vector<Slice> slices;
+    for (const auto& [id, slice] : ledger_.seen()) slices.push_back(slice);
+    const auto as_the_reader_sees =
+        std::exchange(disk_.folders, [] { return SimDisk::Folders::here; });
+    try {
+      const Manifest manifest = read_manifest(disk_, folder, path.substr(folder.size() + 1));
+      if (o_.damaged_files) disk_.bytes(folder + "/" + manifest.files[0].name).back() ^= 1;
+      ledger_.check_checkpoint(manifest.step, read_slices(disk_, folder, manifest, slices));
+    } catch (const Error& e) {
+      throw Violation{"I14", detail::concat("a program was told of ", path, "; ", e.what())};
+    }
+    disk_.folders = as_the_reader_sees;
   }
 
   void check_progress() {
@@ -672,8 +699,8 @@ class SimCluster {
       const std::string open = peer->life->process->services().waiting_for();
       if (!open.empty()) throw Violation{"I21", peer->task + ": " + open};
     }
-    if (slices.size() != ledger_.slices())
-      throw Violation{"I21", detail::concat("of ", ledger_.slices(), " slices ", slices.size(),
+    if (slices.size() != ledger_.seen().size())
+      throw Violation{"I21", detail::concat("of ", ledger_.seen().size(), " slices ", slices.size(),
                                             " are there at the end")};
     for (const auto& peer : peers_) {
       if (!peer->life || !peer->life->trainer) continue;

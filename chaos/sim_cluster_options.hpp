@@ -62,6 +62,8 @@ struct SimClusterOptions {
   bool values_of_before = false;       // a client takes each version for the one before it
   bool cuts_stay = false;              // a link that was cut stays so
   bool lying_disk = false;             // files that were synced are not kept
+  bool damaged_files = false;          // a checkpoint's files are not those that were written
+  bool forgetful_program = false;      // one that is started again finds no checkpoint
   bool deaths_denied = false;          // the checks believe that no ps dies
   bool busy_after_kill = false;        // a killed process still does all that it has queued
 };
@@ -72,7 +74,7 @@ inline SimClusterOptions calm(SimClusterOptions o) {
   o.late_program = false;
   o.other_data_after_kill = o.doubled_apply = o.other_gradient = o.busy_after_kill = false;
   o.early_acknowledgement = o.values_of_before = o.cuts_stay = o.deaths_denied = false;
-  o.lying_disk = false;
+  o.lying_disk = o.damaged_files = o.forgetful_program = false;
   return o;
 }
 

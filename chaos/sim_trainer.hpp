@@ -275,6 +275,7 @@ class SimTrainer final : public TrainProgram {
     std::vector<std::string> warnings;
     std::optional<Manifest> found = find_newest(world_.disk, kFolder, warnings);
     if (!found && !warnings.empty()) throw Error(Errc::bad_data, warnings.back());
+    if (world_.options.forgetful_program) return std::nullopt;
     return found;
   }
   // Reads all parameters, which are those of this step, and sets a rate scale that depends on it,

@@ -220,6 +220,25 @@ TEST_CASE("a checkpoint that is told of before it is on the disk is found by I13
             .count("I13") == 1);
 }
 
+TEST_CASE("a checkpoint that a dead program was told of, and its successor passes over, is found") {
+  CHECK(found(
+            [](SimClusterOptions& o) {
+              o.checkpoint_every = 1;
+              o.rule = Aggregation::async;
+              o.pace_ms = 300;
+              o.forgetful_program = true;
+            },
+            [](FaultPlan& plan) { plan.kill_programs(1); })
+            .count("I13") == 1);
+}
+
+TEST_CASE("a checkpoint that nobody loads, and has other files than it says, is found by I14") {
+  CHECK(found([](SimClusterOptions& o) {
+          o.checkpoint_every = 2;
+          o.damaged_files = true;
+        }) == std::set<std::string>{"I14"});
+}
+
 TEST_CASE("a training that does not get on when all faults have ended is found by I16") {
   CHECK(found([](SimClusterOptions& o) { o.cuts_stay = true; },
               [](FaultPlan& plan) { plan.cut_at_start(); }) == std::set<std::string>{"I16"});
