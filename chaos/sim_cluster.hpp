@@ -217,6 +217,10 @@ class SimCluster {
     Life& life = *peer.life;
     life.host = &net_.add(detail::concat(peer.task, "#", peer.incarnation));
     ProcessOptions options{.threads = 1, .cuda = false, .ops = o_.ops};
+    if (is_program)
+      options.log = [&life](LogLevel, const std::string& line) {
+        if (life.trainer) life.trainer->log(line);
+      };
     troupe::ClusterOptions cluster{.listen = sim_address(peer.index)};
     for (int i = 0; i < o_.shape.servers(); ++i)
       if (i != peer.index) cluster.seeds.push_back(sim_address(i));
@@ -616,7 +620,7 @@ class SimCluster {
       if (!o_.cuts_stay) net_.heal(from, to, cut.one_way);
     }
     if (net_.now() >= tick_at_) {
-      tick_at_ = net_.now() + std::chrono::milliseconds(50);
+      tick_at_ = net_.now() + std::chrono::milliseconds(OpenSteps::kTickMs);
       for (const auto& peer : peers_)
         if (SimTrainer* program = of(*peer)) program->tick();
     }

@@ -17,6 +17,7 @@
 #include "chaos/sim_cluster_options.hpp"
 #include "chaos/sim_disk.hpp"
 #include "chaos/sim_net.hpp"
+#include "chaos/open_steps.hpp"
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/digest.hpp"
 #include "training/loop/train_driver.hpp"
@@ -141,7 +142,7 @@ class SimTrainer final : public TrainProgram {
   bool gave_up() const { return phase_ == Phase::gave_up; }  // and is to be started again
   bool owner() const { return group_->owner(); }
   bool ended() const { return phase_ == Phase::ended; }
-  int64_t open_steps() const { return open_steps_; }
+  int64_t open_steps() const { return open_.size(); }
   const std::string& weights() const { return weights_; }  // once ended
   // The weights that pauses have seen, as hashes by step.
   const std::map<int64_t, std::string>& looked() const { return laws_.looked(); }
@@ -154,8 +155,10 @@ class SimTrainer final : public TrainProgram {
     from.pop_front();
     carry_out(event());
   }
-  // Every 50 ms.
+  void log(const std::string& line) { open_.log(line); }
+  // Every OpenSteps::kTickMs.
   void tick() {
+    open_.tick();
     if (begun()) carry_out(driver_->loop().tick(now()));
     try {
       lead();
@@ -179,7 +182,7 @@ class SimTrainer final : public TrainProgram {
   }
 
   std::string pending() {
-    return detail::concat(open_steps_, " steps open; ", master_.calls().describe());
+    return detail::concat(open_.size(), " steps open; ", master_.calls().describe());
   }
 
  private:
@@ -323,10 +326,11 @@ class SimTrainer final : public TrainProgram {
     world_.begins(step);
     const auto& cancel = driver_->cancellation();
     RunOptions run{.step = step, .cancel = cancel.get()};
-    ++open_steps_;
-    const auto report = [this, replica, step, keep = cancel](RunResult result) {
-      events_.push_back([this, replica, step, result = std::move(result)] {
-        --open_steps_;
+    const int64_t number = open_.add();
+    const auto report = [this, replica, step, number, keep = cancel](RunResult result) {
+      open_.ends(number);
+      events_.push_back([this, replica, step, number, result = std::move(result)] {
+        open_.remove(number);
         world_.history.note(detail::concat("replica=", replica, " step=", step, " code=",
                                            static_cast<int>(result.code), " ", result.text));
         if (result.code == Errc::ok) {
@@ -341,9 +345,10 @@ class SimTrainer final : public TrainProgram {
     };
     const troupe::Tower& tower = model_->towers.at(replica).tower;
     const bool other = world_.options.other_data_after_kill && world_.came_back(replica);
-    const auto start = [this, replica, run, report,
+    const auto start = [this, replica, run, report, number,
                         batch = tower.batch ? tower.batch(other ? step + 1 : step)
                                             : std::vector<Tensor>()] {
+      open_.starts(number);
       try {
         master_.runs().start(model_->towers.at(replica).call, batch, run, report);
       } catch (const Error& e) {
@@ -426,7 +431,7 @@ class SimTrainer final : public TrainProgram {
   std::optional<Manifest> began_with_;
   Phase phase_ = Phase::joining;
   bool prepared_ = false;
-  int64_t open_steps_ = 0;
+  OpenSteps open_;
   std::string weights_;
 };
 

@@ -48,6 +48,7 @@ enum class Mutant : uint8_t {
   late_value_for_next_run,
   lost_member_stays_installed,
   executable_keeps_number,
+  stall_not_told,
   link_loss_not_told,
   failed_step_counts,
   restored_steps_not_taken,

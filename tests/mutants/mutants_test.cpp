@@ -120,6 +120,8 @@ const std::vector<MutantRow>& rows() {
       {Mutant::executable_keeps_number, "executable_keeps_number",
        "a call that is installed anew keeps its number", "cluster-worker-kill",
        "a process takes back its old part before it has the new one"},
+      {Mutant::stall_not_told, "stall_not_told", "a step that does not get on is not reported",
+       "cluster-pushes"},
       {Mutant::link_loss_not_told, "link_loss_not_told",
        "an agent does not tell the master of a lost link", "cluster-edges",
        "the process at the other end of the link tells the master as well"},

@@ -239,6 +239,24 @@ TEST_CASE("a checkpoint that nobody loads, and has other files than it says, is 
         }) == std::set<std::string>{"I14"});
 }
 
+TEST_CASE("a step that is under way for seven seconds without a word is found by I17") {
+  const auto wait = [](sim::OpenSteps& steps) {
+    for (int i = 0; i < 200; ++i) steps.tick();
+  };
+  sim::OpenSteps silent, told, idle;
+  silent.starts(silent.add());
+  CHECK_THROWS_AS(wait(silent), sim::Violation);
+  told.starts(told.add());
+  told.log("still under way: run=1 since=5 s");
+  wait(told);
+  const int64_t step = idle.add();
+  wait(idle);
+  idle.starts(step);
+  idle.ends(step);
+  wait(idle);
+  CHECK(idle.size() == 1);
+}
+
 TEST_CASE("a training that does not get on when all faults have ended is found by I16") {
   CHECK(found([](SimClusterOptions& o) { o.cuts_stay = true; },
               [](FaultPlan& plan) { plan.cut_at_start(); }) == std::set<std::string>{"I16"});
