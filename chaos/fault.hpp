@@ -18,26 +18,28 @@
 namespace troupe::sim {
 
 enum class FaultKind : uint8_t {
-  power,       // all processes end, files keep what was synced, and all is started after `lasts`
-  kill,        // the process ends, and is started again after `lasts`
-  freeze,      // the process does nothing for `lasts`, and its links stay
-  reset,       // all streams between `who` and `other` end
-  cut,         // no bytes pass between `who` and `other` for `lasts`
-  cut_from,    // no bytes pass from `who` to `other` for `lasts`
-  drop,        // the next message from `who` to `other` that is sent again if lost is lost,
-  twice,       // arrives two times,
-  overtake,    // or arrives after the one behind it
-  corrupt,     // the next frame from `who` to `other` has another bit at `lasts`, round its end
-  late,        // the process is first started after `lasts`; only at event 0
-  point,       // a fail point of `who` is armed, for as often as its text says
-  blind,       // from the next restore on it finds the folder of checkpoints empty,
-  refused,     // or may not read it, for `lasts`
-  disk_full,   // nobody can write a byte of a file for `lasts`
-  disk_error,  // the call to the disk after the next `lasts` fails
+  power,          // all processes end, files keep what was synced, and all is started after `lasts`
+  kill,           // the process ends, and is started again after `lasts`
+  freeze,         // the process does nothing for `lasts`, and its links stay
+  reset,          // all streams between `who` and `other` end
+  cut,            // no bytes pass between `who` and `other` for `lasts`
+  cut_from,       // no bytes pass from `who` to `other` for `lasts`
+  drop,           // the next message from `who` to `other` that is sent again if lost is lost,
+  twice,          // arrives two times,
+  overtake,       // or arrives after the one behind it
+  corrupt,        // the next frame from `who` to `other` has another bit at `lasts`, round its end
+  corrupt_large,  // the same of a frame with elements of a large tensor
+  late,           // the process is first started after `lasts`; only at event 0
+  point,          // a fail point of `who` is armed, for as often as its text says
+  blind,          // from the next restore on it finds the folder of checkpoints empty,
+  refused,        // or may not read it, for `lasts`
+  disk_full,      // the process, or any, can write no byte of a file for `lasts`
+  disk_error,     // its call to the disk after its next `lasts` fails
 };
-inline constexpr std::array<const char*, 16> kFaultNames = {
-    "power",    "kill",    "freeze", "reset", "cut",   "cut_from", "drop",      "twice",
-    "overtake", "corrupt", "late",   "point", "blind", "refused",  "disk_full", "disk_error"};
+inline constexpr std::array<const char*, 17> kFaultNames = {
+    "power", "kill",  "freeze",   "reset",     "cut",           "cut_from",
+    "drop",  "twice", "overtake", "corrupt",   "corrupt_large", "late",
+    "point", "blind", "refused",  "disk_full", "disk_error"};
 
 struct Fault {
   static constexpr int kAny = -1;  // as who or other: every process
@@ -49,7 +51,10 @@ struct Fault {
   std::string order = {};        // of a point: "NAME=ACTION", as fail_orders() takes it
   friend bool operator==(const Fault&, const Fault&) = default;
 
-  bool is_of_message() const { return kind >= FaultKind::drop && kind <= FaultKind::corrupt; }
+  bool is_of_message() const { return kind >= FaultKind::drop && kind <= FaultKind::corrupt_large; }
+  bool is_of_frame() const {
+    return kind == FaultKind::corrupt || kind == FaultKind::corrupt_large;
+  }
   bool is_of_disk() const { return kind >= FaultKind::blind; }
 };
 using Faults = std::vector<Fault>;
@@ -218,15 +223,15 @@ class FaultPlan {
   void lose_disk(int64_t n) {
     for (; n > 0; --n)
       if (draw.chance(0.5))
-        add(FaultKind::disk_full, Fault::kAny, Fault::kAny, draw.between(50, 3000));
+        add(FaultKind::disk_full, writer(), Fault::kAny, draw.between(50, 3000));
       else
-        add(FaultKind::disk_error, Fault::kAny, Fault::kAny, draw.between(0, 30));
+        add(FaultKind::disk_error, writer(), Fault::kAny, draw.between(0, 30));
   }
   void fail_power(int64_t n) {
     for (; n > 0; --n) add(FaultKind::power, Fault::kAny, Fault::kAny, draw.between(20, 800));
   }
   void corrupt_frames(int64_t n) {
-    for (; n > 0; --n) add(FaultKind::corrupt, Fault::kAny, Fault::kAny, draw.between(0, 1 << 20));
+    for (; n > 0; --n) add(damage(), Fault::kAny, Fault::kAny, draw.between(0, 1 << 20));
   }
   // Processes die, stand still, meet errors or lose messages at their fail points.
   void reach_points(int64_t n) {
@@ -314,11 +319,11 @@ class FaultPlan {
           put(at, FaultKind::power, Fault::kAny, Fault::kAny, 20 + lasts / 3);
           break;
         case corrupted:
-          put(at, FaultKind::corrupt, Fault::kAny, Fault::kAny, draw.between(0, 1 << 20));
+          put(at, damage(), Fault::kAny, Fault::kAny, draw.between(0, 1 << 20));
           break;
         case disk:
-          put(at, FaultKind::disk_full, Fault::kAny, Fault::kAny, lasts);
-          put(anywhere(), FaultKind::disk_error, Fault::kAny, Fault::kAny, draw.between(0, 30));
+          put(at, FaultKind::disk_full, writer(), Fault::kAny, lasts);
+          put(anywhere(), FaultKind::disk_error, writer(), Fault::kAny, draw.between(0, 30));
           break;
         case link_cut:
           put(at, any_cut(), a, b, lasts);
@@ -362,6 +367,12 @@ class FaultPlan {
   int worker() { return in_.ps + static_cast<int>(draw.below(size(in_.workers))); }
   int client() { return in_.servers() + static_cast<int>(draw.below(size(o_.clients))); }
   int next_worker(int worker) const { return in_.ps + (worker - in_.ps + 1) % in_.workers; }
+  // Whose disk has a fault: a ps, a program, or all.
+  int writer() { return draw.chance(0.3) ? Fault::kAny : draw.chance(0.5) ? ps() : client(); }
+  // Tensors are large enough for chunks if the network is wide.
+  FaultKind damage() {
+    return o_.hidden > 1000 && draw.chance(0.5) ? FaultKind::corrupt_large : FaultKind::corrupt;
+  }
   FaultKind any_cut() { return draw.chance(0.3) ? FaultKind::cut_from : FaultKind::cut; }
   void add(FaultKind kind, int who, int other, int64_t lasts) {
     if (kind == FaultKind::cut_from && draw.chance(0.5)) std::swap(who, other);

@@ -73,10 +73,10 @@ class SimCluster {
     injuries_.lasts_until(net_.now());
     net_.filter = [this](const SimFrame& frame) { return verdict(frame); };
     disk_.lie_on_sync = o_.lying_disk;
-    disk_.is_full = [this] { return injuries_.is_full(net_.now()); };
-    disk_.folders = [this] {
-      return injuries_.folder(active_ ? active_->index : Fault::kAny, net_.now());
-    };
+    const auto caller = [this] { return active_ ? active_->index : Fault::kAny; };
+    disk_.is_full = [this, caller] { return injuries_.is_full(caller(), net_.now()); };
+    disk_.fails = [this, caller] { return injuries_.disk_fails(caller()); };
+    disk_.folders = [this, caller] { return injuries_.folder(caller(), net_.now()); };
     for (int i = 0; i < o_.shape.servers() + o_.clients; ++i) {
       Peer& peer = *peers_.emplace_back(std::make_unique<Peer>());
       peer.index = i;
@@ -327,7 +327,7 @@ class SimCluster {
 
   TimePoint in_ms(int64_t ms) const { return net_.now() + std::chrono::milliseconds(ms); }
   void apply(const Fault& fault) {
-    if (fault.kind == FaultKind::corrupt) injuries_.note(fault);
+    if (fault.is_of_frame()) injuries_.note(fault);
     if (fault.is_of_message()) return injuries_.order(fault);
     Peer* const who = peer_at(fault.who);
     Peer* const other = peer_at(fault.other);
@@ -359,10 +359,9 @@ class SimCluster {
       case FaultKind::point:
         return who->life->points.add(fail_orders(fault.order).front());
       case FaultKind::disk_full:
-        return injuries_.fill_disk(until);
+        return injuries_.fill_disk(fault, until);
       case FaultKind::disk_error:
-        disk_.fail_at = disk_.calls + fault.lasts;
-        return;
+        return injuries_.fail_disk(fault);
       default:
         return injuries_.lose_folder(fault);
     }
@@ -492,7 +491,8 @@ class SimCluster {
   // The fate of a frame of the data plane. Only messages that are sent again may be lost.
   Verdict verdict(const SimFrame& frame) {
     const int from = peer_of_host(frame.from), to = peer_of_host(frame.to);
-    if (const auto bit = injuries_.of_frame(from, to)) {
+    if (const auto bit =
+            injuries_.of_frame(from, to, frame.channel == Channel::bulk && frame.flags != 0)) {
       const auto at = static_cast<size_t>(*bit / 8) % frame.bytes.size();
       history_.note(detail::concat("corrupt byte ", at, " kind=", frame.type, " from=", frame.from,
                                    " to=", frame.to));

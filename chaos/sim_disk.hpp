@@ -31,7 +31,8 @@ class SimDisk final : public Disk {
   int64_t bytes_max = -1;           // all files together; a write beyond it is cut short and fails
   bool lie_on_sync = false;         // sync() keeps nothing
   bool says_full = false;           // free_bytes() is 0
-  std::function<bool()> is_full = [] { return false; };  // no write keeps a byte
+  // The disk of the present caller: no write keeps a byte; this call ends with Error(io).
+  std::function<bool()> is_full = [] { return false; }, fails = is_full;
   // The view that the present reader has of all folders: `empty` is a place where nothing is
   // mounted.
   enum class Folders { here, empty, refused };
@@ -163,7 +164,8 @@ class SimDisk final : public Disk {
       crashed_ = true;
       throw SimCrash{};
     }
-    if (number == fail_at) throw Error(Errc::io, "cannot ", what, ": ", std::strerror(EIO));
+    if (number == fail_at || fails())
+      throw Error(Errc::io, "cannot ", what, ": ", std::strerror(EIO));
   }
   static void apply(Names& names, const Change& c) {
     if (!c.from.empty()) names.erase(c.from);

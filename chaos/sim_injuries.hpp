@@ -54,15 +54,18 @@ class SimInjuries {
   // The fate of a message from one process to another.
   void order(const Fault& fault) { orders_.push_back(fault); }
   Verdict of_message(int from, int to) {
-    const std::optional<Fault> fault = take(from, to, false);
+    const std::optional<Fault> fault =
+        take(from, to, [](const Fault& f) { return !f.is_of_frame(); });
     if (!fault) return Verdict::pass;
     return fault->kind == FaultKind::drop    ? Verdict::drop
            : fault->kind == FaultKind::twice ? Verdict::duplicate
                                              : Verdict::hold_one;
   }
-  // The bit of a frame that is to be another.
-  std::optional<int64_t> of_frame(int from, int to) {
-    const std::optional<Fault> fault = take(from, to, true);
+  // The bit of a frame that is to be another. `large`: it has elements of a tensor.
+  std::optional<int64_t> of_frame(int from, int to, bool large) {
+    const std::optional<Fault> fault = take(from, to, [large](const Fault& f) {
+      return f.kind == FaultKind::corrupt || (large && f.kind == FaultKind::corrupt_large);
+    });
     return fault ? std::optional(fault->lasts) : std::nullopt;
   }
 
@@ -87,8 +90,21 @@ class SimInjuries {
     if (reached) hook_.emplace(std::move(reached));
   }
 
-  void fill_disk(TimePoint until) { full_until_ = std::max(full_until_, until); }
-  bool is_full(TimePoint now) const { return now < full_until_; }
+  // Each process has a disk of its own, as far as faults go.
+  void fill_disk(const Fault& fault, TimePoint until) { full_.push_back({fault, until}); }
+  bool is_full(int writer, TimePoint now) const {
+    return std::any_of(full_.begin(), full_.end(), [writer, now](const auto& full) {
+      return now < full.second && is_of(full.first, writer);
+    });
+  }
+  void fail_disk(const Fault& fault) { failing_.push_back(fault); }
+  // The process calls its disk. True if that call fails.
+  bool disk_fails(int caller) {
+    const auto size = failing_.size();
+    for (Fault& fault : failing_) fault.lasts -= is_of(fault, caller);
+    std::erase_if(failing_, [](const Fault& fault) { return fault.lasts < 0; });
+    return failing_.size() < size;
+  }
   // The folder of checkpoints is lost from the next restore on.
   void lose_folder(const Fault& fault) { lost_.push_back({fault, TimePoint::max()}); }
   void restores(TimePoint now) {
@@ -101,17 +117,19 @@ class SimInjuries {
   // The folder of checkpoints, as this process sees it.
   SimDisk::Folders folder(int reader, TimePoint now) const {
     for (const auto& [fault, until] : lost_)
-      if (until != TimePoint::max() && now < until &&
-          (fault.who == Fault::kAny || fault.who == reader))
+      if (until != TimePoint::max() && now < until && is_of(fault, reader))
         return fault.kind == FaultKind::blind ? SimDisk::Folders::empty : SimDisk::Folders::refused;
     return SimDisk::Folders::here;
   }
 
  private:
-  std::optional<Fault> take(int from, int to, bool corrupt) {
-    const auto it = std::find_if(orders_.begin(), orders_.end(), [=](const Fault& f) {
-      return (f.kind == FaultKind::corrupt) == corrupt && (f.who == Fault::kAny || f.who == from) &&
-             (f.other == Fault::kAny || f.other == to);
+  static bool is_of(const Fault& fault, int process) {
+    return fault.who == Fault::kAny || fault.who == process;
+  }
+  template <class Is>
+  std::optional<Fault> take(int from, int to, const Is& is) {
+    const auto it = std::find_if(orders_.begin(), orders_.end(), [&](const Fault& f) {
+      return is(f) && is_of(f, from) && (f.other == Fault::kAny || f.other == to);
     });
     if (it == orders_.end()) return std::nullopt;
     const Fault out = *it;
@@ -124,13 +142,13 @@ class SimInjuries {
   size_t next_ = 0;
   TimePoint well_at_{};
   bool only_kills_ = true, disk_failed_ = false;
-  TimePoint full_until_{};
   ns still_{0};
   std::optional<FailHook> hook_;  // if there are faults of fail points
   std::map<std::string, int64_t> happened_;
   std::vector<Fault> orders_;
   std::vector<Cut> cuts_;
-  std::vector<std::pair<Fault, TimePoint>> lost_;  // and until when
+  std::vector<std::pair<Fault, TimePoint>> lost_, full_;  // and until when
+  std::vector<Fault> failing_;                            // after so many calls of the process
 };
 
 }  // namespace troupe::sim

@@ -277,12 +277,13 @@ TEST_CASE("a client that has the values of another version is found by I5") {
 TEST_CASE("faults have a text that gives them back, and bad text is refused") {
   const std::string text =
       "7:kill:ps1:250 9:cut_from:worker0>client1:40 9:drop:any 12:reset:ps0>ps1 "
-      "13:point:ps1:shard.apply.before_ack=sleep:200@3x1";
+      "13:point:ps1:shard.apply.before_ack=sleep:200@3x1 14:disk_error:ps0:3 "
+      "15:corrupt_large:any:77";
   CHECK(to_text(sim::faults_of(text)) == text);
   for (const char* bad :
        {"kill:ps1", "x:kill:ps1", "7:burn:ps1", "7:kill:ps9", "7:kill:any", "7:cut:ps1",
         "7:cut:ps1>ps1", "7:kill:ps1:x", "7:freeze:any:9", "7:point:ps1", "7:point:any:link.up=die",
-        "7:point:ps1:link.up=burn", "7:point:ps1:ps1/link.up=die"})
+        "7:corrupt_large:ps0>", "7:point:ps1:link.up=burn", "7:point:ps1:ps1/link.up=die"})
     CHECK_THROWS_AS(sim::faults_of(bad), Error);
 }
 
