@@ -11,7 +11,7 @@ FinishStep refusal_of(const StartStep& m, const Loss& loss) {
 }
 
 void add_step_messages(MessageKinds& kinds) {
-  kinds.add<Deliver>(0);
+  kinds.add<Deliver>(0, /*checked=*/true);  // first values of parameters are among them
   kinds.add<StartStep>(1);
   kinds.add<FinishStep>(2);
   kinds.add<CancelStep>(3);

@@ -164,6 +164,15 @@ TEST_CASE("cluster-corruption-large: the same where tensors travel in chunks") {
   cluster_corruption_large.run();
 }
 
+// The first large tensor on a link is a first value of a parameter, on its way to the program.
+TEST_CASE("a first value that is damaged on its way changes no bit") {
+  const Training training(
+      1, [](sim::Draw&, SimClusterOptions& o) { o.hidden = 4200; }, [](FaultPlan&) {});
+  History history;
+  training.run(sim::faults_of("1:corrupt_large:any:5959"), history);
+  CHECK(history.events() > 1);
+}
+
 TEST_CASE("cluster-points: what happens at any fail point breaks no invariant") {
   cluster_points.run();
 }

@@ -93,7 +93,8 @@ TEST_CASE("every message comes back as it was") {
 TEST_CASE("the elements of gradients and pulled values are checked") {
   for (const caf::message& message : examples()) {
     const Encoded encoded = data_kinds()->encode(message);
-    const bool checked = message.match_elements<Push>() || message.match_elements<Pulled>();
+    const bool checked = message.match_elements<Deliver>() || message.match_elements<Push>() ||
+                         message.match_elements<Pulled>();
     if (!encoded.payload.defined()) continue;
     CHECK(claim_of(encoded.kind, encoded.header)->checked == checked);
   }
