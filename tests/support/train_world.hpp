@@ -172,6 +172,9 @@ struct TrainWorld {
         REQUIRE((idle && !lost));
         for (const auto& [replica, its] : next) REQUIRE(its >= a.step);
         break;
+      case TrainAction::give_up_checkpoint:
+        REQUIRE((lost && waits_for(TrainAction::checkpoint)));
+        break;
       case TrainAction::pause:
         REQUIRE((idle && !lost));
         for (const auto& [replica, its] : next) REQUIRE(its == a.step);

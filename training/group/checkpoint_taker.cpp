@@ -28,6 +28,8 @@ struct CheckpointTaker::Attempt {
   Manifest manifest;
   std::map<int32_t, CheckpointFile> files;  // by shard
   bool committed = false;
+  enum class State : uint8_t { waits_for_shards, has_files, given_up };
+  State state = State::waits_for_shards;  // of the group's actor alone
   std::function<void()> captured;
   WhenDone done;
 
@@ -56,7 +58,17 @@ void CheckpointTaker::take(CheckpointRequest request, std::vector<ParameterSpec>
   attempt->request = std::move(request);
   attempt->captured = std::move(captured);
   attempt->done = std::move(done);
+  newest_ = attempt;
   capture(attempt);
+}
+
+// Its files stay: once the lock is free, those of its generation may be another run's.
+void CheckpointTaker::give_up(Errc code, const std::string& text) {
+  const std::shared_ptr<Attempt> attempt = newest_.lock();
+  if (!attempt || attempt->state != Attempt::State::waits_for_shards) return;
+  attempt->state = Attempt::State::given_up;
+  disk().post([attempt] { attempt->request.lock.reset(); });  // after name_files()
+  attempt->done(code, text);
 }
 
 void CheckpointTaker::capture(const std::shared_ptr<Attempt>& attempt) {
@@ -67,6 +79,7 @@ void CheckpointTaker::capture(const std::shared_ptr<Attempt>& attempt) {
                             attempt->capture};
       },
       [this, attempt](Errc code, const std::string& text) {
+        if (attempt->state == Attempt::State::given_up) return;
         if (code != Errc::ok) return attempt->end(code, text);
         attempt->captured();
         name_files(attempt);
@@ -86,6 +99,7 @@ void CheckpointTaker::name_files(const std::shared_ptr<Attempt>& attempt) {
 }
 
 void CheckpointTaker::write_files(const std::shared_ptr<Attempt>& attempt) {
+  if (attempt->state == Attempt::State::given_up) return;
   const auto write = [&](int32_t shard) {
     WriteShard m;
     m.container = table_.container;
@@ -103,7 +117,9 @@ void CheckpointTaker::write_files(const std::shared_ptr<Attempt>& attempt) {
         attempt->files[shard] = {file.name, file.bytes, file.sha256};
       },
       [this, attempt](Errc code, const std::string& text) {
-        if (code != Errc::ok) return give_up(attempt, code, text);
+        if (attempt->state == Attempt::State::given_up) return;
+        attempt->state = Attempt::State::has_files;
+        if (code != Errc::ok) return fail(attempt, code, text);
         commit(attempt);
       });
 }
@@ -171,8 +187,8 @@ void CheckpointTaker::want_readable(Disk& disk, const std::string& dir,
 
 // Removes the files that some shards have written: without the others they are useless, and would
 // fill a disk on which no checkpoint succeeds.
-void CheckpointTaker::give_up(const std::shared_ptr<Attempt>& attempt, Errc code,
-                              const std::string& text) {
+void CheckpointTaker::fail(const std::shared_ptr<Attempt>& attempt, Errc code,
+                           const std::string& text) {
   on_disk(attempt, [this, attempt, code, text](Disk& disk) {
     discard(*attempt, disk);
     attempt->end(code, text);

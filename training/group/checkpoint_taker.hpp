@@ -2,6 +2,7 @@
 // shard captures its state at the same step, which copies nothing; then each writes its file; then
 // this process reads the files back, and the manifest, written last, commits them. A failed attempt
 // removes the files that it has written; an attempt that begins removes leftovers of earlier ones.
+// One that is given up removes none, as shards may write some later.
 //
 // Owner: the group. Thread: take(): the group's actor; all work on the directory: its own thread.
 #pragma once
@@ -44,6 +45,9 @@ class CheckpointTaker {
   // on any thread.
   void take(CheckpointRequest request, std::vector<ParameterSpec> parameters,
             std::function<void()> captured, WhenDone done);
+  // Ends the newest attempt with that reason unless all its files are written; a disk that does not
+  // answer would hold it. The group's actor.
+  void give_up(Errc code, const std::string& text);
   // The shards have the values of this checkpoint: the folder's newest one, which is this one or a
   // damaged one behind it, is this session's own. The group's actor.
   void went_back_to(const std::string& directory, const std::string& manifest);
@@ -57,7 +61,7 @@ class CheckpointTaker {
   void commit(const std::shared_ptr<Attempt>& attempt);
   void want_own(Disk& disk, const std::string& dir) const;
   void want_readable(Disk& disk, const std::string& dir, const Manifest& manifest) const;
-  void give_up(const std::shared_ptr<Attempt>& attempt, Errc code, const std::string& text);
+  void fail(const std::shared_ptr<Attempt>& attempt, Errc code, const std::string& text);
   void on_disk(const std::shared_ptr<Attempt>& attempt, std::function<void(Disk&)> work);
   DiskThread& disk();
   void discard(const Attempt& attempt, Disk& disk);
@@ -67,6 +71,7 @@ class CheckpointTaker {
   const ShardTable& table_;
   ShardRequests& shards_;
   uint64_t next_capture_ = 1;
+  std::weak_ptr<Attempt> newest_;
   // On the disk thread alone. The last generation by directory: a shard that was given up may still
   // write its file of it, so no other attempt uses it, even without a trace of it on disk.
   std::map<std::string, int64_t> generations_;

@@ -312,6 +312,10 @@ void ParameterGroup::take_checkpoint(CheckpointRequest request, std::function<vo
   });
 }
 
+void ParameterGroup::give_up_checkpoint(Errc code, const std::string& text) {
+  post([this, code, text] { checkpoints_.give_up(code, text); });
+}
+
 std::string ParameterGroup::save(CheckpointRequest request,
                                  std::optional<std::chrono::seconds> limit) {
   const auto path = std::make_shared<std::string>();

@@ -83,6 +83,7 @@ class ParameterGroup final : public MeshListener,
   void ask_moved(std::function<void(int64_t ms)> done);
   // As CheckpointTaker::take().
   void take_checkpoint(CheckpointRequest request, std::function<void()> captured, Done done);
+  void give_up_checkpoint(Errc code, const std::string& text);  // as CheckpointTaker::give_up()
   // Takes one and returns the path of its manifest. Throws: as wait().
   std::string save(CheckpointRequest request,
                    std::optional<std::chrono::seconds> limit = std::nullopt);

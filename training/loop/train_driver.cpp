@@ -99,6 +99,9 @@ void TrainDriver::carry_out(const TrainActions& actions) {
       case TrainAction::checkpoint:
         take_checkpoint(action.step);
         break;
+      case TrainAction::give_up_checkpoint:
+        group_.give_up_checkpoint(action.code, action.text);
+        break;
       case TrainAction::pause:
         program_.pause(action.step);
         break;

@@ -256,6 +256,8 @@ TrainActions TrainLoop::shards_lost(const std::string& text, Millis now) {
   }
   phase_ = Phase::stopping;
   if (!idle()) out.push_back({TrainAction::cancel});
+  if (checkpoints_.open())
+    out.push_back({TrainAction::give_up_checkpoint, 0, checkpoints_.step(), Errc::peer_lost, text});
   go_on(now, out);
   return out;
 }

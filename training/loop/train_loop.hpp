@@ -14,7 +14,9 @@
 // program has seen; it waits until the files of the checkpoint before are written.
 //
 // Every action that wants an answer gets exactly one. One checkpoint or restore is open at a time,
-// and no restore while a step or a checkpoint is, so an answer never belongs to an older action.
+// and no restore while a step or a checkpoint is, so an answer never belongs to an older action. A
+// checkpoint whose files are not all written when shards are lost is given up, as a disk that is
+// slow or does not answer would hold the restore.
 //
 // A checkpoint of the last step that cannot be written is tried again until patience ends; training
 // then finishes without it, as the values are still there.
@@ -58,6 +60,7 @@ struct TrainAction {
     start,       // run `step` of `replica`
     cancel,      // end all running steps soon; each still reports, as do a checkpoint and a pause
     checkpoint,  // take one at `step`; call checkpoint_captured(), answer with checkpoint_ended()
+    give_up_checkpoint,  // end it soon, unless its files are written; it still answers
     pause,       // let the program look at `step`; answer with pause_ended() or pause_failed()
     restore,     // restore the shards; answer with restored(), shards_kept() or restore_failed()
     ask_epoch,   // ask whether the shards' owner has begun a new epoch; answer with epoch_found()

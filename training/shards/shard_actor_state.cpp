@@ -20,6 +20,8 @@ namespace {
 constexpr std::chrono::seconds kOwnerAway{10};
 // Epochs grow by one at each restore. One near the end of the numbers would leave none behind it.
 constexpr uint64_t kEpochsAheadMax = uint64_t{1} << 32;
+// Files of one shard that wait for the disk at a time. Each keeps the values of its step.
+constexpr int kWritesMax = 2;
 
 caf::error outcome_error(const Outcome& outcome) {
   return outcome ? caf::error{} : to_caf(outcome.code, outcome.text);
@@ -151,6 +153,10 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
   if (!name || name->manifest || name->temp)  // a member must not choose files of other kinds
     return to_caf(Errc::invalid_argument,
                   detail::concat("\"", m.name, "\" names no file of a shard in a checkpoint"));
+  if (writes >= kWritesMax)
+    return to_caf(Errc::io, detail::concat("the disk has not taken ", writes,
+                                           " files of earlier checkpoints yet; look at it"));
+  ++writes;
   const uint64_t number = owe();
   disk->post([this, &files = disk->disk(), handle = caf::actor_cast<FileWaiter>(self), number, m,
               image = std::exchange(captured, nullptr)]() mutable {
@@ -159,10 +165,14 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
       fail_point(FailPoint::checkpoint_shard_before_write);
       const CheckpointFile file = write_shard_file(files, m.directory, m.name, *image);
       answer = [this, number, file] {
+        --writes;
         owed.pay(number, ShardFile{file.name, file.bytes, file.sha256});
       };
     } catch (const std::exception& e) {
-      answer = [this, number, error = error_of(e)] { owed.pay(number, error); };
+      answer = [this, number, error = error_of(e)] {
+        --writes;
+        owed.pay(number, error);
+      };
     }
     image.reset();
     caf::anon_send(handle, FileWorkDone{std::move(answer)});
@@ -230,8 +240,8 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   if (!begun) return outcome_error(begun);
   begins();
   const uint64_t number = owe();
-  disk->post([this, &files = disk->disk(), handle = caf::actor_cast<FileWaiter>(self), number, m,
-              slices = shard->slices()]() mutable {
+  disk->post_reading([this, &files = disk->disk(), handle = caf::actor_cast<FileWaiter>(self),
+                      number, m, slices = shard->slices()]() mutable {
     std::function<void()> answer;
     try {
       fail_point(FailPoint::checkpoint_before_read);

@@ -64,6 +64,7 @@ struct ShardActorState {
   std::string unread;    // the last logged text of a checkpoint that could not be read
   uint64_t capture = 0;  // the number of `captured`
   std::shared_ptr<ShardImage> captured;  // until it is written, or another one replaces it
+  int writes = 0;                        // files that the disk has not taken yet
   FirstValues initial;
   bool* open = nullptr;       // of the actor: true while callers may use `shard`
   std::exception_ptr thrown;  // by a caller's request; the actor dies of it

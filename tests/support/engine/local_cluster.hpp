@@ -16,11 +16,13 @@ namespace troupe {
 class LocalCluster {
  public:
   // `tasks`: "/job:worker/task:0" and so on. `threads`: of each. `ops`: all that its
-  // graphs may use; left out: the builtin ones. `lease`: ClusterOptions::lease.
+  // graphs may use; left out: the builtin ones. `lease`: ClusterOptions::lease. `services`: of
+  // each; null: those of production.
   explicit LocalCluster(const std::vector<std::string>& tasks, int threads = 1,
                         std::shared_ptr<const Registry> ops = builtin_ops(),
-                        std::chrono::milliseconds lease = kLease)
-      : tasks_(tasks), threads_(threads), ops_(std::move(ops)), lease_(lease) {
+                        std::chrono::milliseconds lease = kLease,
+                        const ServicesFactory* services = nullptr)
+      : tasks_(tasks), threads_(threads), ops_(std::move(ops)), lease_(lease), services_(services) {
     for (size_t n = 0; n < tasks.size(); ++n) {
       nodes_.push_back(std::make_unique<Node>());
       addresses_.push_back(start(n, "127.0.0.1:0"));
@@ -62,6 +64,7 @@ class LocalCluster {
     for (const std::string& address : addresses_)
       if (address != listen) cluster.seeds.push_back(address);
     ProcessOptions options{.threads = threads_, .cuda = false, .ops = ops_};
+    if (services_) options.services = services_;
     Node& node = *nodes_.at(n);
     node.process =
         std::make_unique<Process>(tasks_.at(n), Process::draw_incarnation(), options, cluster);
@@ -72,6 +75,7 @@ class LocalCluster {
   const int threads_;
   const std::shared_ptr<const Registry> ops_;
   const std::chrono::milliseconds lease_;
+  const ServicesFactory* const services_;
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };

@@ -151,6 +151,7 @@ TEST_CASE("shards that are lost during a checkpoint are restored when the checkp
     REQUIRE(world.waits_for(TrainAction::checkpoint));
     world.lose();
     CHECK(world.cancels == 1);
+    CHECK(world.count(TrainAction::give_up_checkpoint) == 1);
     CHECK(!world.waits_for(TrainAction::restore));
     world.saved_it(errc);
     CHECK(world.waits_for(TrainAction::restore));

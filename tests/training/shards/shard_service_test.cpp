@@ -136,6 +136,44 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
   CHECK(disk.users() == 0);  // started work ends before the process does
 }
 
+TEST_CASE("a shard whose disk does not answer keeps two files for it, and refuses a third") {
+  HeldDisk disk;
+  constexpr std::chrono::seconds kSoon{20};
+  const TrainingServices services({.disk = &disk});
+  Process process("/job:ps/task:0", 1, {.ops = builtin_ops(), .services = &services}, {});
+  const caf::actor service = process.services().actor("shards");
+  caf::scoped_actor session(process.system());
+  use_shard(session, service);
+  const auto done = [&](auto request) {
+    request.receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
+  };
+  done(session->request(service, kSoon,
+                        SetInitial{"shared", 0, 0, 1, 0, std::string(4 * sizeof(float), 0)}));
+  const auto write = [&](uint64_t capture) {
+    done(session->request(service, kSoon, CaptureShard{"shared", 0, 1, 0, capture}));
+    WriteShard order;
+    order.container = "shared";
+    order.epoch = 1;
+    order.capture = capture;
+    order.directory = "held";
+    order.name = detail::concat("00000", capture, "-step0.shard-0-of-1.safetensors");
+    return session->request(service, kSoon, order);
+  };
+  const auto held = [](const caf::error& e) {
+    CHECK(from_caf(e) == std::pair<Errc, std::string>(Errc::io, "the disk was held"));
+  };
+  auto first = write(1), second = write(2);
+  write(3).receive([](const ShardFile&) { FAIL("it was written"); },
+                   [](const caf::error& e) {
+                     CHECK(from_caf(e).first == Errc::io);
+                     CHECK(from_caf(e).second.find("has not taken 2 files") != std::string::npos);
+                   });
+  disk.release();
+  first.receive([](const ShardFile&) { FAIL("it was written"); }, held);
+  second.receive([](const ShardFile&) { FAIL("it was written"); }, held);
+  write(4).receive([](const ShardFile&) { FAIL("it was written"); }, held);
+}
+
 // A shard that serves zeros, as a session in the same process has it.
 struct ServingShard {
   explicit ServingShard(Process& process) : session(process.system()) {
