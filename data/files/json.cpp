@@ -186,4 +186,14 @@ std::vector<JsonReader> JsonReader::as_array() const {
   return out;
 }
 
+std::vector<JsonReader> JsonReader::as_members() const {
+  expect(Json::object);
+  std::vector<JsonReader> out;
+  out.reserve(json_.items.size());
+  for (size_t i = 0; i < json_.items.size(); ++i)
+    out.emplace_back(json_.items[i], file_,
+                     path_.empty() ? json_.keys[i] : path_ + "." + json_.keys[i]);
+  return out;
+}
+
 }  // namespace troupe

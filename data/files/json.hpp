@@ -53,6 +53,8 @@ class JsonReader {
   uint64_t as_u64() const;
   double as_f64() const;
   std::vector<JsonReader> as_array() const;
+  // The values of an object, by Json::keys; member() of each would look through all keys each time.
+  std::vector<JsonReader> as_members() const;
   bool is(Json::Kind kind) const { return json_.kind == kind; }
   const Json& json() const { return json_; }
 

@@ -133,19 +133,22 @@ SafetensorsReader::SafetensorsReader(std::unique_ptr<ReadFile> file, std::string
 
 void SafetensorsReader::parse(const std::string& header, int64_t data_begin) {
   const Json json = parse_json(header, path_, kLengthBytes);
-  const JsonReader top(json, path_);
-  for (const std::string& key : json.keys) {
-    const JsonReader member = top.member(key);
+  size_t at_key = 0;
+  for (const JsonReader& member : JsonReader(json, path_).as_members()) {
+    const std::string& key = json.keys[at_key++];
     if (key != kSafetensorsMetadata) {
       entries_.push_back(entry_of(key, member, data_begin, file_->size()));
       continue;
     }
     if (!member.is(Json::object)) throw member.error("expected an object");
-    for (const std::string& name : member.json().keys) metadata_[name] = member.string(name);
+    size_t at_name = 0;
+    for (const JsonReader& value : member.as_members())
+      metadata_[member.json().keys[at_name++]] = value.as_string();
   }
   std::sort(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
+  for (size_t i = 0; i < entries_.size(); ++i) by_name_.emplace(entries_[i].name, i);
   int64_t at = data_begin;
   for (const SafetensorsEntry& e : entries_) {
     if (e.begin != at)
@@ -161,9 +164,8 @@ void SafetensorsReader::parse(const std::string& header, int64_t data_begin) {
 }
 
 const SafetensorsEntry* SafetensorsReader::find(const std::string& name) const {
-  for (const SafetensorsEntry& e : entries_)
-    if (e.name == name) return &e;
-  return nullptr;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : &entries_[found->second];
 }
 
 void SafetensorsReader::read(const SafetensorsEntry& entry, int64_t offset, int64_t count,

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,7 @@ class SafetensorsReader {
   std::string path_;
   std::unique_ptr<ReadFile> file_;
   std::vector<SafetensorsEntry> entries_;
+  std::unordered_map<std::string, size_t> by_name_;  // the index of an entry
   std::map<std::string, std::string> metadata_;
 };
 

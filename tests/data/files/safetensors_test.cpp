@@ -62,6 +62,29 @@ TEST_CASE("a header may name tensors in another order than their elements have")
   CHECK(reader.find("a")->end == reader.find("b")->end + 4);
 }
 
+// A reader that looks through all names for each one takes minutes.
+TEST_CASE("a header of very many tensors and very much metadata is read") {
+  constexpr int kTensors = 120'000, kTexts = 40'000;
+  const auto name = [](int i) { return std::to_string(1'000'000 + i); };
+  std::string header = R"({"__metadata__":{)";
+  for (int i = 0; i < kTexts; ++i)
+    header += detail::concat(i > 0 ? "," : "", "\"", name(i), "\":\"", i, "\"");
+  header += "}";
+  for (int i = 0; i < kTensors; ++i)
+    header += detail::concat(",\"", name(i), R"(":{"dtype":"U8","shape":[],"data_offsets":[)", i,
+                             ",", i + 1, "]}");
+  SimDisk disk;
+  write(disk, file_of(header + "}", kTensors));
+  const SafetensorsReader reader(disk, "d/f");
+  int wrong = 0;
+  for (int i = 0; i < kTensors; ++i) {
+    const SafetensorsEntry* const entry = reader.find(name(i));
+    wrong += !entry || entry != &reader.entries()[static_cast<size_t>(i)];
+  }
+  for (int i = 0; i < kTexts; ++i) wrong += reader.metadata().at(name(i)) != std::to_string(i);
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("a damaged safetensors file is refused with place, content and reason") {
   const std::string one = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   SimDisk disk;
