@@ -380,10 +380,20 @@ class OwnedGroup final : public ParameterOwner {
   const std::shared_ptr<ParameterGroup> group;
 };
 
+// Processes drop the own container of a session with it, by its name.
+void check_container(const std::string& name) {
+  constexpr std::string_view kOwn = "session-";
+  if (name.starts_with(kOwn) && name.size() > kOwn.size() &&
+      name.find_first_not_of("0123456789", kOwn.size()) == name.npos)
+    throw Error(Errc::invalid_argument, "ConnectOptions::container is \"", name,
+                "\", as a session's own container is called; choose another name");
+}
+
 }  // namespace
 
 std::unique_ptr<ParameterOwner> own_parameters(Master& master, ParameterOwnerOptions options,
                                                Disk* disk) {
+  check_container(options.container);
   return std::make_unique<OwnedGroup>(
       std::make_shared<ParameterGroup>(master, std::move(options), disk));
 }

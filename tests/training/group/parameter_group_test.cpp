@@ -106,6 +106,20 @@ TEST_CASE("programs that lay shared parameters out in different ways are told ho
   CHECK(value(a, "a") == 5);
 }
 
+TEST_CASE("a container cannot have the name of a session's own one, which goes with the session") {
+  LocalCluster cluster({"/job:ps/task:0"});
+  Graph graph;
+  ConnectOptions shared;
+  shared.container = "session-12";
+  check_error(
+      Errc::invalid_argument, [&] { cluster.connect(graph, {}, shared); }, "\"session-12\"",
+      "choose another name");
+  for (const char* const name : {"session-", "session-a1", "my-session-12"}) {
+    shared.container = name;
+    CHECK_NOTHROW(cluster.connect(graph, {}, shared));
+  }
+}
+
 TEST_CASE("a program that is first at a ps which is back does not take over its container") {
   LocalCluster cluster({"/job:ps/task:0"});
   Graph graph_a, graph_b;
