@@ -227,6 +227,7 @@ class Fit {
   void feed_towers(const Dataset& data);
   void check_readers(const std::string& source) const;
   void count_steps(const Source& data);
+  void check_validation();
   TrainOptions train_options();
   void note_loss(const TrainProgress& p);
   double mean_loss(int64_t step) const;
@@ -242,7 +243,7 @@ class Fit {
   std::vector<std::unique_ptr<Prefetch>> ahead_;  // of towers that fit() feeds from the data
   int64_t records_ = 0, per_epoch_ = 0;           // records of a replica in a step; 0: not known
   std::optional<Callable> evaluation_;            // set at the first pause
-  std::shared_ptr<SharedStages> held_out_;        // of validation_source, from the first pause on
+  std::shared_ptr<SharedStages> held_out_;        // of validation_source, from run() on
   FitHistory history_;
   int64_t last_step_ = -1;      // the last step that was reported; -1: none
   std::vector<double> losses_;  // by step; NaN for steps of an earlier program
@@ -354,6 +355,19 @@ void Fit::count_steps(const Source& data) {
                    .steps_per_epoch();
 }
 
+// Reads a batch: a source that cannot be evaluated is refused before an epoch has passed.
+void Fit::check_validation() {
+  if (!o_.validation_source) return;
+  held_out_ = stages_of(session_, *o_.validation_source);
+  RunOptions run;
+  run.timeout = o_.train.patience;
+  try {
+    batches_of(session_, o_.evaluation, held_out_, run)();
+  } catch (const Error& e) {  // which of the two sources it is
+    throw Error(e.code(), "fit: FitOptions::validation_source: ", e.what());
+  }
+}
+
 TrainOptions Fit::train_options() {
   TrainOptions t = o_.train;
   t.steps = o_.epochs * per_epoch_;
@@ -403,7 +417,6 @@ bool Fit::epoch_ended(const TrainPause& pause) {
     RunOptions run;
     run.timeout = o_.train.patience;
     run.seed = pause.step << 32;  // the same scores if the epoch is repeated
-    if (o_.validation_source && !held_out_) held_out_ = stages_of(session_, *o_.validation_source);
     const NextBatch next = held_out_ ? batches_of(session_, o_.evaluation, held_out_, run)
                                      : batches_of(o_.evaluation, o_.validation);
     epoch.scores = measure(*evaluation_, o_.evaluation, next, run);
@@ -420,6 +433,7 @@ bool Fit::epoch_ended(const TrainPause& pause) {
 }
 
 FitResult Fit::run() {
+  check_validation();
   if (is_kept() && o_.train.resume) history_.load(real_disk(), directory());
   const TrainOptions options = train_options();
   stopped_ = options.steps < o_.epochs * per_epoch_;

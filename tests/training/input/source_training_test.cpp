@@ -134,6 +134,26 @@ TEST_CASE("fit reads a source for training and one for validation") {
   CHECK(result.training.steps == 180);
 }
 
+TEST_CASE("a source for validation without a record is refused before the first step") {
+  const PixelFiles files;
+  const Source source = files.batches(), none = files.source().skip(1'000'000).batch(4);
+  Classifier model(2, &source);
+  Session session = Session::local(model.graph, {.threads = 2});
+  FitOptions options;
+  options.validation_source = none;
+  options.evaluation = {.feeds = model.batches[0],
+                        .fetches = {argmax(model.answers[0], -1)},
+                        .metrics = {metric(
+                            "count", int64_t{0}, [](int64_t& n, const auto&, const Batch&) { ++n; },
+                            [](int64_t n) { return n; })}};
+  int steps_seen = 0;
+  options.on_step = [&](const TrainProgress&) { ++steps_seen; };
+  const Refusal refused = refusal_of([&] { fit(session, model.towers, source, options); });
+  CHECK(refused.code == Errc::bad_data);
+  has(refused.text, "FitOptions::validation_source: the source has no records");
+  CHECK(steps_seen == 0);
+}
+
 // The process's own number of threads reading, each step of a run on a cluster, one member killed
 // on the way.
 TEST_CASE("sources are read on the workers, and a killed worker changes no bit" *
