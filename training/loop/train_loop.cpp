@@ -237,14 +237,18 @@ TrainActions TrainLoop::shards_lost(const std::string& text, Millis now) {
   if (phase_ == Phase::stopping || lost_again_) return out;  // a restore is on the way already
   const int losses = recoveries_.begin();
   if (losses > Recoveries::kLossesMax) {
-    const TrainActions end =
-        abandon(Errc::peer_lost,
-                detail::concat("no progress: shards were lost ", losses, " times since step ",
-                               recoveries_.farthest(),
-                               "; if always by the same step, its gradients are what to look at. "
-                               "The last time: ",
-                               text),
-                now);
+    const TrainActions end = abandon(
+        Errc::peer_lost,
+        detail::concat(
+            "no progress: shards were lost ", losses, " times since step ", recoveries_.farthest(),
+            "; if always by the same step, its gradients are what to look at",
+            plan_.checkpoints ? "; if before the next checkpoint, take them more often: "
+                                "TrainOptions::checkpoint_every"
+            : plan_.follows   ? ""
+                              : "; if their processes die, take checkpoints, as without them "
+                                "every loss begins anew: TrainOptions::checkpoint_dir",
+            ". The last time: ", text),
+        now);
     out.insert(out.end(), end.begin(), end.end());
     return out;
   }

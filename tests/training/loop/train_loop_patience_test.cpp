@@ -242,6 +242,27 @@ TEST_CASE("shards that are lost again and again are restored later and later, th
     CHECK(world.last().code == Errc::peer_lost);
     CHECK(world.last().text.find("lost 21 times since step 1") != std::string::npos);
     CHECK(world.last().text.find("ps 0 is gone") != std::string::npos);
+    CHECK(world.last().text.find("TrainOptions::checkpoint_every") != std::string::npos);
+  }
+}
+
+TEST_CASE("a training without checkpoints that ends with many losses is told to take some") {
+  for (const bool follows : {false, true}) {
+    TrainLoop::Plan plan = plan_of({0}, 9, 0, false);
+    plan.follows = follows;
+    TrainWorld world(plan);
+    for (int losses = 1; losses <= 20; ++losses) {
+      world.lose();
+      world.fail(0, Errc::cancelled);
+      for (int i = 0; i < 100 && !world.waits_for(TrainAction::restore); ++i)
+        world.wait(Millis(50));
+      world.restored();
+    }
+    world.lose();
+    world.fail(0, Errc::cancelled);
+    REQUIRE(world.failed());
+    const bool told = world.last().text.find("TrainOptions::checkpoint_dir") != std::string::npos;
+    CHECK(told == !follows);  // its owner takes them
   }
 }
 
