@@ -195,9 +195,9 @@ std::vector<Part> parts_of(const Slice& wanted, const std::vector<StoredSlice>& 
   return parts;
 }
 
-// Pieces of one parameter agree at a checkpoint of the synchronous rule. Otherwise: the largest
-// version, so that Adam's correction does not start anew, and the smallest step, so that none is
-// left out.
+// Pieces of one parameter agree at a checkpoint of the synchronous rule, and of a single program.
+// Otherwise: the largest version, so that Adam's correction does not start anew, and the smallest
+// step, so that none is left out; the piece that is ahead gets some gradients again.
 void merge(SliceState& into, const SliceState& s, bool first) {
   into.version = std::max(into.version, s.version);
   into.next_step = first ? s.next_step : std::min(into.next_step, s.next_step);
