@@ -295,7 +295,7 @@ class SimCluster {
     world.gets_on = [this] { gets_on_at_ = net_.now(); };
     world.ps_died = [this] { return ps_died(); };
     world.came_back = [this](int32_t replica) {
-      return peers_[static_cast<size_t>(o_.shape.ps + replica)]->died;
+      return peers_[static_cast<size_t>(o_.shape.ps) + static_cast<size_t>(replica)]->died;
     };
     return std::make_unique<SimTrainer>(std::move(world), *peer.life->process, number,
                                         static_cast<int>(peer.incarnation) - 1, std::move(model));
@@ -616,7 +616,7 @@ class SimCluster {
     }
     for (const auto& cut : injuries_.healed(net_.now())) {
       const std::string &from = peer_at(cut.from)->task, &to = peer_at(cut.to)->task;
-      history_.note("heal " + from + " and " + to);
+      history_.note(detail::concat("heal ", from, " and ", to));
       if (!o_.cuts_stay) net_.heal(from, to, cut.one_way);
     }
     if (net_.now() >= tick_at_) {
