@@ -45,6 +45,10 @@ class ActorHost {
   Rng& rng() { return *rng_; }
   const std::shared_ptr<MessageKinds>& kinds() const { return kinds_; }  // of the data plane
   void end_network() { net_.reset(); }
+  // As NetThread::on_exception(); a simulation's network has no thread.
+  void on_exception(std::function<void(const std::string& text)> tell) {
+    if (net_) net_->on_exception(std::move(tell));
+  }
 
  private:
   // Made in this order, destroyed in the reverse one.

@@ -95,6 +95,9 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
     : Process(std::move(task), incarnation, std::move(options)) {
   TROUPE_CHECK(options_.ops, "a member of a cluster without ops: ", task_);
   host_ = std::make_unique<ActorHost>(lanes_.count(), *options_.services, std::move(seams));
+  host_->on_exception([log = log_](const std::string& text) {
+    log->error("an exception on the network thread, its work is lost: error={}", text);
+  });
   const DeviceName name = parse_device_name(task_);
   MeshOptions mesh;
   mesh.cluster = cluster.cluster;

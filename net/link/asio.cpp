@@ -191,8 +191,9 @@ class AsioListener final : public Listener {
     state->acceptor.async_accept([state](const boost::system::error_code& error,
                                          tcp::socket socket) {
       if (!state->acceptor.is_open() || !state->on_accept) return;
+      if (!error || error == asio::error::connection_aborted) accept(state);
       if (!error) state->on_accept(std::make_shared<AsioConnection>(state->io, std::move(socket)));
-      if (!error || error == asio::error::connection_aborted) return accept(state);
+      if (!error || error == asio::error::connection_aborted) return;
       // For example, no file descriptors are left: without a pause this would spin.
       auto pause = std::make_shared<asio::steady_timer>(state->io, std::chrono::milliseconds(100));
       pause->async_wait([state, pause](const boost::system::error_code&) {
@@ -207,7 +208,7 @@ class AsioListener final : public Listener {
 class AsioThread final : public NetThread, public Transport, public Clock {
  public:
   explicit AsioThread(int listen_fd)
-      : listen_fd_(listen_fd), work_(asio::make_work_guard(io_)), thread_([this] { io_.run(); }) {}
+      : listen_fd_(listen_fd), work_(asio::make_work_guard(io_)), thread_([this] { serve(); }) {}
   ~AsioThread() override {
     work_.reset();
     io_.stop();
@@ -216,6 +217,10 @@ class AsioThread final : public NetThread, public Transport, public Clock {
   }
   Transport& transport() override { return *this; }
   Clock& clock() override { return *this; }
+  void on_exception(std::function<void(const std::string&)> tell) override {
+    std::lock_guard lock(mutex_);
+    on_exception_ = std::move(tell);
+  }
 
   // Clock
 
@@ -317,6 +322,21 @@ class AsioThread final : public NetThread, public Transport, public Clock {
   }
 
  private:
+  // Functions that throw lose their own work, and no other.
+  void serve() {
+    for (;;) try {
+        io_.run();
+        return;
+      } catch (const std::exception& e) {
+        threw(e.what());
+      } catch (...) {
+        threw("something that is no std::exception");
+      }
+  }
+  void threw(const char* text) {
+    std::lock_guard lock(mutex_);
+    if (on_exception_) on_exception_(text);
+  }
   void take_over(tcp::acceptor& acceptor, const tcp::endpoint& wanted) {
     const int fd = std::exchange(listen_fd_, -1);
     int listens = 0;
@@ -361,6 +381,8 @@ class AsioThread final : public NetThread, public Transport, public Clock {
   };
 
   int listen_fd_;  // -1: none, or taken over
+  std::mutex mutex_;
+  std::function<void(const std::string&)> on_exception_;  // guarded by mutex_
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_;
   std::thread thread_;

@@ -125,8 +125,17 @@ ConnectionHandlers::Room Link::room() {
   return {next, {}};
 }
 
+// An exception leaves a frame half read, so it ends the link: both sides begin anew.
 void Link::received(size_t count) {
   const auto self = shared_from_this();  // a host may release the link during this call
+  try {
+    take_in(count);
+  } catch (const std::exception& e) {
+    close_now(detail::concat("an exception here, at its data: ", e.what()));
+  }
+}
+
+void Link::take_in(size_t count) {
   liveness_.bytes_came();
   if (const auto elements = reassembly_.room(); buffer_.unread().empty() && !elements.empty()) {
     const size_t into = std::min(count, elements.size());

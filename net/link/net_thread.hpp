@@ -12,6 +12,9 @@ class NetThread {
   virtual ~NetThread() = default;  // stops the thread; close all links before
   virtual Transport& transport() = 0;
   virtual Clock& clock() = 0;
+  // From now on gets the text of each exception that a function on the thread lets out; the thread
+  // goes on. Called on the thread. Without it, exceptions are dropped.
+  virtual void on_exception(std::function<void(const std::string& text)> tell) = 0;
 };
 // `listen_fd`: a socket that listens already, at the address that listen() is asked for first; -1:
 // none. The thread takes it over.

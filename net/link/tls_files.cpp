@@ -137,7 +137,11 @@ void TlsFiles::watch(std::shared_ptr<spdlog::logger> log) {
     std::unique_lock lock(mutex_);
     while (!ended_) {
       lock.unlock();
-      look(*log);
+      try {
+        look(*log);
+      } catch (const std::exception& e) {
+        log->error("certificates cannot be looked at: folder={} error={}", folder_, e.what());
+      }
       lock.lock();
       changed_.wait_for(lock, kLookEvery, [this] { return ended_; });
     }

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
+
 #include "net/link/tls.hpp"
 #include "tests/support/data_messages.hpp"
 #include "chaos/sim_net.hpp"
@@ -26,7 +28,7 @@ struct LinkEnd final : LinkHost {
     std::string text;
   };
   struct Habits {
-    bool deny_memory = false, eat = true;
+    bool deny_memory = false, eat = true, throws = false;
     std::shared_ptr<const TlsIdentity> tls = {};  // null: plain
   };
   sim::SimHost& host;
@@ -84,6 +86,7 @@ struct LinkEnd final : LinkHost {
     return data_kinds()->claim(kind, header, why);
   }
   void message(Link&, Received m) override {
+    if (habits.throws) throw std::runtime_error("a bug");
     messages.push_back({m.target, m.sender,
                         data_kinds()->at(m.kind).decode(m.header, std::move(m.payload)), m.code,
                         m.text});

@@ -154,7 +154,7 @@ void CheckpointTaker::went_back_to(const std::string& directory, const std::stri
     std::optional<std::string> newest;
     try {
       newest = newest_manifest_name(disk().disk(), directory);
-    } catch (const Error&) {  // a save there tells the same error
+    } catch (const std::exception&) {  // a save there tells the same error
     }
     own_[folder_key(directory)] = newest.value_or(manifest);
   });

@@ -66,8 +66,8 @@ class Pulse {
 
  private:
   void tick() {
+    timer_ = net_.clock().after(every_, [this] { tick(); });  // first: the beat may throw
     beat_();
-    timer_ = net_.clock().after(every_, [this] { tick(); });
   }
 
   NetThread& net_;

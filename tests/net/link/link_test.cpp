@@ -174,6 +174,18 @@ TEST_CASE("an idle link stays, a frozen peer is found within two seconds") {
   CHECK(p.a.reason.find("silent") != p.a.reason.npos);
 }
 
+TEST_CASE("an exception at the data of a link ends the link alone") {
+  LinkPair p;
+  p.connect_both();
+  p.b.habits.throws = true;
+  CHECK(p.a.send(1, 1, StartStep{}) == Errc::ok);
+  p.net.run_for(100ms);
+  CHECK(p.b.closed_);
+  CHECK(p.b.reason == "an exception here, at its data: a bug");
+  CHECK(p.b.messages.empty());
+  CHECK(p.a.closed_);
+}
+
 TEST_CASE("who was frozen itself does not blame the peer") {
   // Only b is frozen, and a's heartbeats wait in its socket. The silence that a observes is not
   // under test.
