@@ -9,6 +9,7 @@
 
 #include "actors/async/messages.hpp"
 #include "actors/async/option_range.hpp"
+#include "actors/cluster/log_lines.hpp"
 #include "graph/base/fail_point.hpp"
 #include "graph/device_name.hpp"
 #include "net/link/tls.hpp"
@@ -24,9 +25,7 @@ class SinkAdapter final : public spdlog::sinks::base_sink<std::mutex> {
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
-    const int level = std::min<int>(message.level, static_cast<int>(LogLevel::error));
-    sink_(static_cast<LogLevel>(level),
-          std::string(message.payload.data(), message.payload.size()));
+    sink_(level_of(message), text_of(message));
   }
   void flush_() override {}
 
@@ -34,10 +33,11 @@ class SinkAdapter final : public spdlog::sinks::base_sink<std::mutex> {
   const LogSink sink_;
 };
 
-std::shared_ptr<spdlog::logger> make_log(const ProcessOptions& options, const std::string& task) {
-  auto log = options.log ? std::make_shared<spdlog::logger>(
-                               task, std::make_shared<SinkAdapter>(options.log))
-                         : std::make_shared<spdlog::logger>(task);  // no sink: prints nothing
+std::shared_ptr<spdlog::logger> make_log(const ProcessOptions& options, const std::string& task,
+                                         bool apart) {
+  auto log = std::make_shared<spdlog::logger>(task);  // no sink: prints nothing
+  if (options.log && apart) log->sinks().push_back(std::make_shared<LogLines>(options.log));
+  if (options.log && !apart) log->sinks().push_back(std::make_shared<SinkAdapter>(options.log));
   log->set_level(static_cast<spdlog::level::level_enum>(options.log_level));
   return log;
 }
@@ -66,11 +66,11 @@ uint64_t Process::draw_incarnation() {
   return micros << 8 | (std::random_device{}() & 0xff);
 }
 
-Process::Process(std::string task, uint64_t incarnation, ProcessOptions options)
+Process::Process(bool log_apart, std::string task, uint64_t incarnation, ProcessOptions options)
     : task_(std::move(task)),
       incarnation_(incarnation),
       options_(checked(std::move(options))),
-      log_(make_log(options_, task_)),
+      log_(make_log(options_, task_, log_apart)),
       tracer_(std::make_shared<Tracer>(task_, static_cast<int64_t>(incarnation_ & 0xffffff))),
       lanes_(options_.threads),
       devices_(task_, options_),
@@ -79,20 +79,20 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options)
 }
 
 Process::Process(std::string task, ProcessOptions options)
-    : Process(std::move(task), draw_incarnation(), std::move(options)) {
+    : Process(false, std::move(task), draw_incarnation(), std::move(options)) {
   host_ = std::make_unique<ActorHost>(lanes_.count(), *options_.services);
   make_actors({}, kLease);
 }
 
 Process::Process(std::string task, ProcessOptions options, caf::actor_system& system)
-    : Process(std::move(task), draw_incarnation(), std::move(options)) {
+    : Process(false, std::move(task), draw_incarnation(), std::move(options)) {
   host_ = std::make_unique<ActorHost>(system);
   make_actors({}, kLease);
 }
 
 Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
                  ClusterOptions cluster, ProcessSeams seams)
-    : Process(std::move(task), incarnation, std::move(options)) {
+    : Process(!seams.configure, std::move(task), incarnation, std::move(options)) {
   TROUPE_CHECK(options_.ops, "a member of a cluster without ops: ", task_);
   host_ = std::make_unique<ActorHost>(lanes_.count(), *options_.services, std::move(seams));
   host_->on_exception([log = log_](const std::string& text) {
@@ -200,6 +200,7 @@ void Process::stop() {
   host_->end_network();  // CAF waits for threads that have called it
   doors_.close_all();    // actor handles must not outlive the system; lanes may still be closing
                          // doors
+  log_->flush();         // before the program's sink may go
 }
 
 caf::strong_actor_ptr Process::find(const std::string& task, uint64_t actor_id) {

@@ -120,7 +120,8 @@ class Process {
     ResourceTable resources;
     caf::actor_addr agent = {};  // which looks at the leases
   };
-  Process(std::string task, uint64_t incarnation, ProcessOptions options);
+  // `log_apart`: the program's sink is called on a thread of its own.
+  Process(bool log_apart, std::string task, uint64_t incarnation, ProcessOptions options);
   caf::strong_actor_ptr find(const std::string& task, uint64_t actor_id);
   void make_actors(const std::function<void(Errc code, const std::string& text)>& on_failure,
                    std::chrono::milliseconds lease);

@@ -20,8 +20,8 @@
 namespace troupe {
 
 enum class LogLevel : uint8_t { trace, debug, info, warn, error };
-// Receives each line that the library logs, without a newline; called on any thread. A process
-// without a sink prints nothing.
+// Receives each line that the library logs, without a newline. In a cluster one thread calls it,
+// and up to 4,096 lines wait; else any thread does. A process without a sink prints nothing.
 using LogSink = std::function<void(LogLevel, const std::string& line)>;
 
 class ServicesFactory;

@@ -187,6 +187,7 @@ TEST_CASE("a lost process is left out of counts and traces at once, and a line s
   CHECK(!contains(trace, kMembers[0]));
   CHECK(contains(trace, kMembers[1]));
   CHECK(contains(trace, kMembers[2]));
+  process.log()->flush();
   std::lock_guard lock(mutex);
   size_t said = 0;
   for (const std::string& line : lines) {
