@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <future>
-#include <optional>
+#include <limits>
 
 #include "actors/async/deadline.hpp"
 #include "actors/master/gate.hpp"
@@ -83,6 +83,7 @@ void RunTable::begin(const Calls::Standing& call, int64_t id, const std::vector<
   auto run = std::make_shared<Run>();
   run->call = id;
   run->waiter = waiter;
+  run->apart = waiter == std::thread::id() && make_callbacks();
   run->feeds = feeds;
   run->options = options;
   run->done = std::move(done);
@@ -101,9 +102,10 @@ void RunTable::begin(const Calls::Standing& call, int64_t id, const std::vector<
     std::lock_guard lock(mutex_);
     if (stopped_)
       refusal = {Errc::cancelled, kSessionClosed, {}};
-    else if (runs_.size() + waiting_count_ >= kRunsMax)
+    else if (runs_.size() + waiting_count_ + static_cast<size_t>(ending_) >= kRunsMax)
       refusal = {Errc::out_of_memory,
-                 detail::concat("more than ", kRunsMax, " runs under way; wait for some of them"),
+                 detail::concat("more than ", kRunsMax,
+                                " runs under way or not told yet; wait for some of them"),
                  {}};
     else if (run->cancelled)
       refusal = run->result;
@@ -112,6 +114,14 @@ void RunTable::begin(const Calls::Standing& call, int64_t id, const std::vector<
   }
   if (refusal.code != Errc::ok) return end(run, std::move(refusal));
   settled(id);
+}
+
+// False: callbacks run on the thread that ends their run, as no links wait for it.
+bool RunTable::make_callbacks() {
+  if (!process_.mesh() || process_.simulated()) return false;
+  std::lock_guard lock(mutex_);
+  if (!callbacks_) callbacks_.emplace(std::numeric_limits<size_t>::max());  // kRunsMax in fact
+  return true;
 }
 
 void RunTable::settled(int64_t id) {
@@ -251,12 +261,24 @@ void RunTable::end(const RunPtr& run, RunResult result) {
     std::lock_guard lock(mutex_);
     run->cancelled = true;  // too late to cancel it
     live = std::move(run->live);
+    if (run->apart) ++ending_;
   }
   live.reset();
+  if (!run->apart) return tell(*run, std::move(result));
+  callbacks_->put([this, run, result = std::move(result),
+                   until_told = std::make_shared<Ending>(*this)] { tell(*run, result); });
+}
+
+void RunTable::tell(const Run& run, RunResult result) {
+  const auto threw = [&](const char* error) {  // it must not; this thread is not the program's
+    process_.log()->error("the callback of a run threw: run={} error={}", run.id, error);
+  };
   try {
-    run->done(std::move(result));
-  } catch (const std::exception& e) {  // it must not; this thread is not the program's
-    process_.log()->error("the callback of a run threw: run={} error={}", run->id, e.what());
+    run.done(std::move(result));
+  } catch (const std::exception& e) {
+    threw(e.what());
+  } catch (...) {
+    threw("something that is no std::exception");
   }
 }
 

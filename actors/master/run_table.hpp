@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 
 #include "actors/master/local_runs.hpp"
 #include "devices/run_context.hpp"
+#include "devices/threads/work_queue.hpp"
 
 namespace troupe {
 
@@ -33,7 +35,9 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
 
   // Throws: Error(invalid_argument) for feeds that do not fit.
   RunResult run(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options);
-  // The same; `done` is called once, on any thread.
+  // The same; `done` is called once. In a member of a cluster a thread of their own calls all of
+  // them, in the order of their ends, since the network thread may end a run. A process without
+  // links calls it on the thread that ends the run.
   void start(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options,
              std::function<void(RunResult)> done);
   TrainingSteps& steps() { return steps_; }
@@ -71,6 +75,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
     std::set<std::string> open;  // tasks whose parts have not ended
     RunResult result;
     bool cancelled = false, reported = false;
+    bool apart = false;                  // callbacks_ calls `done`
     std::shared_ptr<void> cancellation;  // its registration
   };
   using RunPtr = std::shared_ptr<Run>;
@@ -78,6 +83,8 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   void begin(const Calls::Standing& call, int64_t id, const std::vector<Tensor>& feeds,
              const RunOptions& options, std::thread::id waiter,
              std::function<void(RunResult)> done);
+  bool make_callbacks();
+  void tell(const Run& run, RunResult result);
   Time now() const { return process_.system().clock().now(); }
   void launch(const RunPtr& run, const Calls::Standing& call);
   void send_start(const Run& run, const RunContext& context, int64_t oldest);
@@ -99,7 +106,8 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   std::map<int64_t, RunPtr> runs_;                // begun, by number
   std::map<int64_t, std::list<RunPtr>> waiting_;  // not begun, by call
   size_t waiting_count_ = 0;
-  int ending_ = 0;  // runs whose `done` is being called, or that are being cancelled
+  int ending_ = 0;  // runs whose `done` waits or is being called, or that are being cancelled
+  std::optional<WorkQueue> callbacks_;  // of start(); last: it ends with the rest in place
 };
 
 }  // namespace troupe

@@ -126,8 +126,9 @@ class Callable {
   // failure.
   std::vector<Tensor> operator()(const std::vector<Tensor>& feeds = {},
                                  const RunOptions& options = {}) const;
-  // Does not wait for the step, and runs none of its ops on this thread. `done` is called once, on
-  // any thread (on this one if the step cannot begin), and must neither block nor throw.
+  // Does not wait for the step, and runs none of its ops on this thread. `done` is called once and
+  // must not throw. One thread calls those of a session of a cluster, and train() waits for it.
+  // Else any thread does, this one if the step cannot begin, and `done` must not block.
   void start(const std::vector<Tensor>& feeds, const RunOptions& options,
              std::function<void(RunResult)> done) const;
   struct State;  // of the library

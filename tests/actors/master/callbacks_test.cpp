@@ -4,6 +4,7 @@
 #include <chrono>
 #include <future>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,19 @@ struct TwoWorkers {
   }
 };
 
+TEST_CASE_FIXTURE(TwoWorkers, "a callback that blocks holds up no links") {
+  Session session = cluster.connect(graph);
+  const Callable first = session.prepare({waits}, {x}), second = session.prepare({twice}, {x});
+  Errc code = Errc::ok;
+  first.start({Tensor::scalar(1.0F)}, {}, [&](const RunResult& result) {
+    code = result.code;
+    block();
+  });
+  CHECK(value_after_loss(second) == 2.0F);
+  session.close();  // waits for the callback
+  CHECK(code == Errc::peer_lost);
+}
+
 TEST_CASE_FIXTURE(TwoWorkers, "a log sink that blocks holds up no links, and gets all lines") {
   std::atomic<bool> blocked{false};
   std::vector<std::string> after;
@@ -74,6 +88,24 @@ TEST_CASE_FIXTURE(TwoWorkers, "a log sink that blocks holds up no links, and get
   CHECK(value_after_loss(second) == 2.0F);
   session.close();
   CHECK(!after.empty());  // the end of the other link
+}
+
+TEST_CASE_FIXTURE(TwoWorkers, "callbacks of a cluster's session run one after the other") {
+  Session session = cluster.connect(graph);
+  const Callable second = session.prepare({twice}, {x});
+  std::atomic<int> inside{0}, most{0}, count{0};
+  constexpr int kCalls = 50;
+  for (int i = 0; i < kCalls; ++i)
+    second.start({Tensor::scalar(1.0F)}, {}, [&](const RunResult& result) {
+      const int now = ++inside;
+      if (now > most) most = now;
+      count += result.code == Errc::ok;
+      --inside;
+      throw std::runtime_error("a bug of the program");
+    });
+  CHECK(second({Tensor::scalar(2.0F)})[0].item<float>() == 4.0F);
+  while (count < kCalls) std::this_thread::yield();
+  CHECK(most == 1);
 }
 
 }  // namespace
