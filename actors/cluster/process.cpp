@@ -112,6 +112,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
   mesh.insecure = cluster.insecure;
   mesh.kinds = host_->kinds();
   mesh.log = log_;
+  mesh.silence = cluster.silence;
   if (!cluster.secret.empty())
     mesh.secret = std::make_shared<const Secret>(std::move(cluster.secret), host_->rng());
   if (cluster.tls) {

@@ -42,6 +42,7 @@ struct ClusterOptions {
   std::shared_ptr<TlsFiles> tls = {};  // read_tls(); null: links are plain
   // A session whose program is away for longer ends here; 0: never.
   std::chrono::milliseconds lease{kLease};
+  std::chrono::milliseconds silence{kSilence};  // as MeshOptions::silence; from read_silence()
 };
 
 class Process {

@@ -260,6 +260,7 @@ Session Session::connect(Graph& graph, const std::string& address, ConnectOption
   ClusterOptions cluster;
   cluster.cluster = options.cluster;
   cluster.secret = read_secret(options.secret_file);
+  cluster.silence = read_silence({});
   if (const char* told = std::getenv("TROUPE_ANNOUNCE")) cluster.announce = told;
   for (size_t begin = 0; begin <= address.size();) {  // several addresses may be given, separated
                                                       // by commas

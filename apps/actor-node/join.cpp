@@ -43,6 +43,9 @@ void add_node_flags(Flags& flags, NodeFlags& to) {
             "process of the cluster reads all files of this user");
   flags.add("lease", &to.lease,
             "seconds after which a node ends the sessions of a program that is away; 0: never");
+  flags.add("silence", &to.silence,
+            "seconds after which a process that is silent counts as lost; with up also for PROGRAM "
+            "(default: those in TROUPE_SILENCE, or 1.5)");
   flags.add("log-format", &to.log_format, "text or json");
   flags.add("log-level", &to.log_level, "trace, debug, info, warn or error");
   flags.add("insecure", &to.insecure,
@@ -76,6 +79,8 @@ void check_node_flags(const NodeFlags& given) {
   if (!(given.lease == 0 || (given.lease >= 1 && given.lease <= 31'536'000)))
     throw Error(Errc::invalid_argument, "--lease wants 0 (never) or 1 to 31536000 s, got ",
                 given.lease);
+  if (given.silence && !(*given.silence >= 0.5 && *given.silence <= 3600))
+    throw Error(Errc::invalid_argument, "--silence wants 0.5 to 3600 s, got ", *given.silence);
 }
 
 namespace {
@@ -167,7 +172,11 @@ NodeOptions node_of(const JoinOptions& given) {
     throw Error(Errc::invalid_argument, "--incarnation wants a number above 0, got ",
                 *given.incarnation);
   NodeOptions out;
-  out.lease = std::chrono::milliseconds(std::llround(given.node.lease * 1000));
+  const auto millis = [](double seconds) {
+    return std::chrono::milliseconds(std::llround(seconds * 1000));
+  };
+  out.lease = millis(given.node.lease);
+  if (given.node.silence) out.silence = millis(*given.node.silence);
   out.incarnation = static_cast<uint64_t>(given.incarnation.value_or(0));
   out.cluster = given.node.cluster;
   out.job = given.job.value_or("worker");

@@ -255,6 +255,8 @@ int run(const UpOptions& given, const std::vector<std::string>& command,
   const std::filesystem::path secret =
       drawn ? drawn->path() : std::filesystem::absolute(*given.node.secret_file);
   setenv("TROUPE_SECRET_FILE", secret.c_str(), 1);
+  if (given.node.silence)
+    setenv("TROUPE_SILENCE", troupe::detail::concat(*given.node.silence).c_str(), 1);
   if (given.node.failpoints) setenv("TROUPE_FAILPOINTS", given.node.failpoints->c_str(), 1);
   unsetenv("TROUPE_TLS_DIR");  // one certificate names one process, and all links are on loopback
   Spawn program;

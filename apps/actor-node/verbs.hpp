@@ -18,6 +18,7 @@ struct NodeFlags {
   int threads = 0;
   int64_t memory_mib = 8192;
   double lease = 600;
+  std::optional<double> silence;
   std::vector<std::string> plugins, data_dirs;
   std::string log_format = "text", log_level = "info";
   bool insecure = false;

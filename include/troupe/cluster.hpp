@@ -45,6 +45,8 @@ struct NodeOptions {
   // The parts and parameters of a session whose program is away for longer go; the program is then
   // refused. 0: never.
   std::chrono::milliseconds lease = std::chrono::minutes(10);
+  // A process that is silent for longer counts as lost. 0: the seconds in TROUPE_SILENCE, or 1.5.
+  std::chrono::milliseconds silence{0};
 };
 
 // Runs until `stop` is set or the node is asked to leave. Throws: Error(bad_configuration) for an

@@ -54,6 +54,7 @@ void visit_numbers(H& hello, V&& visit) {
   one(hello.node.host);
   one(hello.fingerprint);
   one(hello.machine);
+  one(hello.silence);
 }
 
 }  // namespace

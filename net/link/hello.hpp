@@ -32,7 +32,7 @@
 namespace troupe {
 
 inline constexpr uint16_t kProtocolVersion =
-    11;  // raised by every change of greetings, frames or messages
+    12;  // raised by every change of greetings, frames or messages
 inline constexpr size_t kGreetingBytes = 832;
 inline constexpr size_t kGreetingPrefix = 256;
 
@@ -52,6 +52,7 @@ struct Hello {
   NodeId node;
   uint64_t fingerprint = 0;  // of the op registry
   uint64_t machine = 0;      // instruction sets, machine_bits()
+  uint32_t silence = 1500;   // ms after which it takes a silent peer as dead (liveness.hpp)
   std::string address;       // where this process listens
   std::string ops;           // ops that are not built in, from own_ops()
 

@@ -43,7 +43,7 @@ Link::Link(Role role, ConnectionPtr connection, Greeting hello, LinkHost& host,
                 });
               }),
       handshake_(role, std::move(hello), std::move(secret), connection_->peer_address()),
-      liveness_(now),
+      liveness_(now, std::chrono::milliseconds(handshake_.own().hello.silence)),
       buffer_(kStrangerScratch) {}
 
 Link::~Link() { connection_->close(); }
@@ -88,8 +88,8 @@ void Link::tick(TimePoint now) {
     return;
   }
   if (liveness_.is_silent() && !mutant(Mutant::silence_not_noticed))
-    return close_now(
-        detail::concat("silent for ", kSilenceMax.count(), " ms: frozen, or the network is cut"));
+    return close_now(detail::concat("silent for ", liveness_.silence().count(),
+                                    " ms: frozen, or the network is cut"));
   if (liveness_.heartbeat_is_due(sender_.bytes_out())) sender_.send_heartbeat();
 }
 
@@ -182,6 +182,7 @@ void Link::end_greeting(const Greeting& answer) {
 void Link::go_up() {
   fail_point(FailPoint::link_up);
   state_ = State::up;
+  liveness_.peer_allows(std::chrono::milliseconds(peer().silence));
   buffer_.resize(kScratch);
   host_.established(*this);
 }

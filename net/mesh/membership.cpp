@@ -68,6 +68,7 @@ Membership::Membership(caf::actor_system& system, Transport& transport, const Me
   self_.fingerprint = options.fingerprint;
   self_.ops = options.ops;
   self_.machine = machine_bits();
+  self_.silence = static_cast<uint32_t>(options.silence.count());
 }
 
 bool Membership::is_old(const std::string& name, uint64_t incarnation) const {

@@ -21,6 +21,7 @@
 #include <spdlog/logger.h>
 
 #include "net/wire/message_kinds.hpp"
+#include "net/link/liveness.hpp"
 #include "net/link/secret.hpp"
 #include "net/link/tls_folder.hpp"
 
@@ -97,6 +98,8 @@ struct MeshOptions {
   // tensor alone always may. 0: half of the machine's memory, and 1 GiB at least.
   int64_t arriving_bytes_max = 0;
   std::shared_ptr<spdlog::logger> log = {};  // empty: silent
+  // A member that is silent for longer is down. Each process judges by its own.
+  std::chrono::milliseconds silence{kSilence};
   // Members prove to each other that they know it; null: any process may be a member.
   std::shared_ptr<const Secret> secret = {};
   // Encrypts all links; null: they are plain.

@@ -21,8 +21,8 @@ inline constexpr std::chrono::milliseconds kBackoffFirst{100}, kBackoffSeedMax{2
     kBackoffMax{30'000};
 // A member that is no seed is dialled for this long after it was first named or last linked.
 inline constexpr std::chrono::seconds kForgetAfter{600};
-// Patience with the refusal task_taken. Longer than kSilenceMax, so that a process that just died
-// is known to be dead by then.
+// Patience with the refusal task_taken. A member that has just died is not heard any more by then,
+// and lets a newer one take its place.
 inline constexpr std::chrono::seconds kTakenPatience{3};
 // between log lines about an unreachable seed
 inline constexpr std::chrono::seconds kSeedReminder{5};

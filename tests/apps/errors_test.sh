@@ -49,6 +49,8 @@ expect 74 'cannot use .*/cut.csv.gz/x: Not a directory; check' "$build/train_dig
 expect 74 'let TMPDIR name one' env TMPDIR=/nowhere "$build/actor-node" up true
 expect 64 'wants 0 to 1436' "$build/train_digits" --digits "$data" --validation 1437
 expect 64 'frozen-after' "$build/actor-node" up --frozen-after 0.1 true
+expect 64 'silence wants 0.5 to 3600 s, got 0.1' "$build/actor-node" up --silence 0.1 true
+expect 78 'TROUPE_SILENCE wants 0.5 to 3600 s, got "2s"' env TROUPE_SILENCE=2s "$build/actor-node" join
 expect 64 'restarts wants 0 to 10000, got -1' "$build/actor-node" up --restarts=-1 true
 expect 64 'restarts-within wants 1 to 86400 s, got 0' "$build/actor-node" up --restarts-within 0 true
 expect 78 'at least one worker' "$build/actor-node" up --ps 1 --workers 0 true

@@ -118,6 +118,7 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   cluster.insecure = options.insecure;
   want_least("NodeOptions::lease", options.lease.count(), 0, "0 (never) or more");
   cluster.lease = options.lease;
+  cluster.silence = read_silence(options.silence);
   cluster.secret = read_secret(options.secret_file);
   cluster.tls = read_tls(options.tls_dir, options.cluster, options.job, options.task);
   const std::string name = detail::concat("/job:", options.job, "/task:", options.task);

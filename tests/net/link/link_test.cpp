@@ -174,6 +174,67 @@ TEST_CASE("an idle link stays, a frozen peer is found within two seconds") {
   CHECK(p.a.reason.find("silent") != p.a.reason.npos);
 }
 
+TEST_CASE("each side has its own patience with silence, and heartbeats suit the lesser one") {
+  Hello hasty = hello_of("worker", 1), patient = hello_of("ps", 0);
+  hasty.silence = 500;
+  patient.silence = 10'000;
+  LinkPair p;
+  int spoken = 0;
+  p.net.filter = [&](const sim::SimFrame& f) {
+    spoken += f.from == "right" ? 1 : 0;
+    return sim::Verdict::pass;
+  };
+  auto [x, y] = p.net.connect(p.left, p.right);
+  p.b.open(Link::Role::acceptor, y, patient);
+  p.a.open(Link::Role::dialler, x, hasty);
+  REQUIRE(p.both_up());
+  spoken = 0;
+  p.net.run_for(10s);
+  CHECK(spoken >= 95);  // one each 100 ms
+  CHECK(!p.a.closed_);
+  CHECK(!p.b.closed_);
+  SUBCASE("the patient one is cut off") {
+    p.net.freeze(p.right);
+    p.net.run_for(499ms);
+    CHECK(!p.a.closed_);
+    p.net.run_for(301ms);
+    CHECK(p.a.closed_);
+    CHECK(p.a.reason == "silent for 500 ms: frozen, or the network is cut");
+  }
+  SUBCASE("the hasty one is cut off") {
+    p.net.freeze(p.left);
+    p.net.run_for(9'900ms);
+    CHECK(!p.b.closed_);
+    p.net.run_for(400ms);
+    CHECK(p.b.closed_);
+  }
+}
+
+TEST_CASE("the silence of peers is given, or said by the environment, or 1.5 s") {
+  const auto with = [](const char* text, std::chrono::milliseconds given = {}) {
+    if (text) setenv(kSilenceVariable, text, 1);
+    std::string out;
+    try {
+      out = detail::concat(read_silence(given).count());
+    } catch (const Error& e) {
+      CHECK(e.code() == Errc::bad_configuration);
+      out = e.what();
+    }
+    unsetenv(kSilenceVariable);
+    return out;
+  };
+  CHECK(with(nullptr) == "1500");
+  CHECK(with("2.5") == "2500");
+  CHECK(with("0.5") == "500");
+  CHECK(with("2.5", 700ms) == "700");
+  CHECK(with("2s").find("TROUPE_SILENCE wants 0.5 to 3600 s, got \"2s\"") != std::string::npos);
+  for (const char* bad : {"", "0", "0.4", "3601", "nan", "-1", "1e99"}) {
+    CAPTURE(bad);
+    CHECK(with(bad).find("TROUPE_SILENCE wants") != std::string::npos);
+  }
+  CHECK(with(nullptr, 100ms).find("got 0.1") != std::string::npos);
+}
+
 TEST_CASE("an exception at the data of a link ends the link alone") {
   LinkPair p;
   p.connect_both();

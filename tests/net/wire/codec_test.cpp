@@ -196,7 +196,7 @@ TEST_CASE("a greeting whose texts could forge a line of a log is refused") {
 
 TEST_CASE("a greeting comes back as it was, and a damaged one does not") {
   Greeting g{.kind = GreetingKind::refusal, .refusal = Refusal::other_ops, .text = "no"};
-  g.hello = {"cluster", "ps", 3, 0x1122334455667788, {9, {1, 2, 3}}, 77, 5, "127.0.0.1:7000"};
+  g.hello = {"cluster", "ps", 3, 0x1122334455667788, {9, {1, 2, 3}}, 77, 5, 2500, "127.0.0.1:7000"};
   auto packet = encode(g);
   CHECK(check_prefix(packet) == Refusal::none);
   const auto back = decode_greeting(packet);
