@@ -12,7 +12,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kMembersMax = 1024;    // in one cluster
+constexpr size_t kMembersMax = 1024;  // in one cluster
+// With tasks that were members before: newcomers, whoever they are, keep no restarted process out.
+constexpr size_t kPlacesMax = 2 * kMembersMax;
 constexpr size_t kNewestMax = 1 << 16;  // remembered incarnations
 // If a peer was heard this recently, its process is alive and another process cannot take its task.
 // Longer than a heartbeat and a tick.
@@ -115,7 +117,7 @@ Greeting Membership::judge(const Link& link, const Greeting& theirs,
     if (peer.link->peer().node == h.node)
       return refusal(self_, Refusal::same_node,
                      detail::concat(name, " has the node id of ", other, "; start it again"));
-  if (peers_.size() >= kMembersMax)
+  if (peers_.size() >= (newest_.count(name) > 0 ? kPlacesMax : kMembersMax))
     return refusal(self_, Refusal::busy,
                    detail::concat("the cluster has ", kMembersMax, " members, its limit"));
   // Both sides may have dialled at once. The dialling side decides, and both sides decide alike:

@@ -3,6 +3,7 @@
 
 #include "net/link/greetings.hpp"
 #include "tests/support/mesh_world.hpp"
+#include "tests/support/raw_frames.hpp"
 
 namespace troupe {
 
@@ -110,6 +111,46 @@ TEST_CASE("a seed that does not greet is named in the log") {
   w.run_for(20s);
   CHECK(a.log.str().find("still waiting for a seed: address=127.0.0.1:1000 error=no greeting") !=
         std::string::npos);
+}
+
+TEST_CASE("members that fill every place keep out no task that was a member before") {
+  MeshWorld w(23);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address});
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1 && b.agents.size() == 1; }, 10s));
+  w.net.kill(b.host);
+  REQUIRE(w.run_until([&] { return a.agents.empty(); }, 10s));
+  std::vector<std::unique_ptr<Stranger>> evil;
+  sim::SimHost& host = w.net.add("evil");
+  Hello hello = hello_of("web", 0);
+  hello.cluster = "troupe";
+  hello.address.clear();
+  const auto join = [&](const std::string& job, int task) {
+    host.dial(a.address, 1s, [&, job, task](ConnectionPtr connection, const std::string&) {
+      if (!connection) return;
+      hello.job = job;
+      hello.task = task;
+      hello.node.host[0] = static_cast<uint8_t>(task);
+      hello.node.host[1] = static_cast<uint8_t>(task >> 8);
+      hello.node.host[2] = static_cast<uint8_t>(job.size());
+      evil.push_back(std::make_unique<Stranger>(std::move(connection)));
+      evil.back()->greet(hello);
+      evil.back()->say(frame(Channel::control, static_cast<uint16_t>(Control::confirm), {}));
+    });
+  };
+  constexpr size_t kPlaces = 1024;
+  for (int task = 0; task < static_cast<int>(kPlaces); ++task) {
+    join("web", task);
+    if (task % 32 == 31) w.run_for(2ms);  // fewer at a time than strangers may be
+  }
+  REQUIRE(w.run_until([&] { return a.mesh->stats().size() == kPlaces; }, 200ms));
+  join("late", 0);
+  REQUIRE(w.run_until([&] { return !evil.back()->closed.empty(); }, 100ms));
+  CHECK(evil.back()->heard.find("its limit") != std::string::npos);
+  const SimNode& again = w.add("worker", 0, {a.address}, 2);
+  CHECK(w.run_until([&] { return a.mesh->stats().count("/job:worker/task:0") > 0; }, 300ms));
+  CHECK(again.refusal.empty());
+  evil.clear();
 }
 
 TEST_CASE("silent strangers keep no member out for long") {
