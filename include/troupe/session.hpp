@@ -64,8 +64,7 @@ struct ConnectOptions {
   // the rule, writes the checkpoints and restores lost shards; train() of the other sessions waits
   // for it and follows. The parameters stay when a session ends. When the owner has ended, or been
   // away for 10 s, the next train() that can claim its own checkpoint_dir makes its session the
-  // owner. Empty: the parameters are this session's own, "session-" and a number; no container may
-  // be called so.
+  // owner. Empty: the parameters are this session's own.
   std::string container = {};
   // The replicas whose pushes make a synchronous update, over all sessions: 0 .. replicas - 1.
   // Every session must give the same number. 0: the replicas in the graph.
