@@ -367,7 +367,7 @@ class FaultPlan {
   int worker() { return in_.ps + static_cast<int>(draw.below(size(in_.workers))); }
   int client() { return in_.servers() + static_cast<int>(draw.below(size(o_.clients))); }
   int next_worker(int worker) const { return in_.ps + (worker - in_.ps + 1) % in_.workers; }
-  // Whose disk has a fault: a ps, a program, or all.
+  // The process whose disk has a fault: a ps, a program, or any.
   int writer() { return draw.chance(0.3) ? Fault::kAny : draw.chance(0.5) ? ps() : client(); }
   // Tensors are large enough for chunks if the network is wide.
   FaultKind damage() {

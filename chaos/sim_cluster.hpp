@@ -18,6 +18,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <caf/all.hpp>
@@ -56,6 +57,33 @@ uint16_t kind_of(const M& message) {
   return kinds.encode(caf::make_message(message)).kind;
 }
 
+// A program was told of the checkpoint `before` and now of `path`, which nobody may ever load.
+// Throws: Violation. `damaged`: its files are not those that were written.
+inline void check_checkpoint(const std::string& before, const std::string& path,
+                             const ShardLedger& ledger, SimDisk& disk, bool damaged) {
+  if (step_in(path) < step_in(before))
+    throw Violation{"I13", detail::concat(path, " is restored, and there was ", before)};
+  const std::string folder = SimTrainer::kFolder;
+  std::vector<Slice> slices;
+  for (const auto& [id, slice] : ledger.seen()) slices.push_back(slice);
+  const auto as_the_reader_sees =
+      std::exchange(disk.folders, [] { return SimDisk::Folders::here; });
+  try {
+    const Manifest manifest = read_manifest(disk, folder, path.substr(folder.size() + 1));
+    if (damaged) disk.bytes(folder + "/" + manifest.files[0].name).back() ^= 1;
+    ledger.check_checkpoint(manifest.step, read_slices(disk, folder, manifest, slices));
+  } catch (const Error& e) {
+    throw Violation{"I14", detail::concat("a program was told of ", path, "; ", e.what())};
+  }
+  disk.folders = as_the_reader_sees;
+}
+// The second update of a slice, as if it had another gradient.
+inline Shard::Applied of_other_gradient(Shard::Applied a) {
+  Tensor& values = a.gradients[0].values;
+  if (a.version == 2) values = Tensor::zeros(values.dtype(), values.shape());
+  return a;
+}
+
 class SimCluster {
  public:
   // `golden`: the chain of values of a run without faults, which this run must equal; may be null.
@@ -74,8 +102,8 @@ class SimCluster {
     net_.filter = [this](const SimFrame& frame) { return verdict(frame); };
     disk_.lie_on_sync = o_.lying_disk;
     const auto caller = [this] { return active_ ? active_->index : Fault::kAny; };
-    disk_.is_full = [this, caller] { return injuries_.is_full(caller(), net_.now()); };
-    disk_.fails = [this, caller] { return injuries_.disk_fails(caller()); };
+    disk_.caller.is_full = [this, caller] { return injuries_.is_full(caller(), net_.now()); };
+    disk_.caller.fails = [this, caller] { return injuries_.disk_fails(caller()); };
     disk_.folders = [this, caller] { return injuries_.folder(caller(), net_.now()); };
     for (int i = 0; i < o_.shape.servers() + o_.clients; ++i) {
       Peer& peer = *peers_.emplace_back(std::make_unique<Peer>());
@@ -219,7 +247,7 @@ class SimCluster {
     ProcessOptions options{.threads = 1, .cuda = false, .ops = o_.ops};
     if (is_program)
       options.log = [&life](LogLevel, const std::string& line) {
-        if (life.trainer) life.trainer->log(line);
+        if (life.trainer) life.trainer->steps().log(line);
       };
     troupe::ClusterOptions cluster{.listen = sim_address(peer.index)};
     for (int i = 0; i < o_.shape.servers(); ++i)
@@ -234,7 +262,7 @@ class SimCluster {
         if (life.dying) return;
         if (life.killed) ledger_.report({"kill", "a killed process has made an update"});
         if (!is_present(container)) return;
-        ledger_.applied(planted(a));
+        ledger_.applied(o_.other_gradient ? of_other_gradient(a) : a);
         ledger_.remember(a.slice, shard);
         if (o_.doubled_apply && a.version == 2) ledger_.applied(a);
       });
@@ -264,12 +292,6 @@ class SimCluster {
     if (!peers_.back()->life) return false;
     const auto life = static_cast<int>(peers_.back()->incarnation) - 1;
     return container == own_container(SimTrainer::session_of(0, life));
-  }
-  Shard::Applied planted(Shard::Applied a) const {
-    if (o_.other_gradient && a.version == 2 && a.gradients[0].values.byte_size() > 0)
-      a.gradients[0].values =
-          Tensor::zeros(a.gradients[0].values.dtype(), a.gradients[0].values.shape());
-    return a;
   }
   TakenAnswer planted(TakenAnswer answer) const {
     if (o_.early_acknowledgement && answer.version < 0 && answer.at.step + 1 < o_.steps)
@@ -639,30 +661,11 @@ class SimCluster {
     for (const auto& peer : peers_)
       if (const SimTrainer* program = peer->program())
         if (const std::string now = program->checkpoint(); !now.empty() && now != peer->told)
-          check_checkpoint(std::exchange(peer->told, now), now);
+          check_checkpoint(std::exchange(peer->told, now), now, ledger_, disk_, o_.damaged_files);
     const bool anew = o_.clients == 1 && any_died(o_.shape.servers(), Fault::kAny);
     if (ledger_.lost() > 0 && !ps_died() && !anew)
       throw Violation{"I2", detail::concat(ledger_.lost(), " acknowledged gradients are lost, and ",
                                            "no ps has died")};
-  }
-
-  // A program has been told of a checkpoint, which nobody may ever load.
-  void check_checkpoint(const std::string& before, const std::string& path) {
-    if (step_in(path) < step_in(before))
-      throw Violation{"I13", detail::concat(path, " is restored, and there was ", before)};
-    const std::string folder = SimTrainer::kFolder;
-    std::vector<Slice> slices;
-    for (const auto& [id, slice] : ledger_.seen()) slices.push_back(slice);
-    const auto as_the_reader_sees =
-        std::exchange(disk_.folders, [] { return SimDisk::Folders::here; });
-    try {
-      const Manifest manifest = read_manifest(disk_, folder, path.substr(folder.size() + 1));
-      if (o_.damaged_files) disk_.bytes(folder + "/" + manifest.files[0].name).back() ^= 1;
-      ledger_.check_checkpoint(manifest.step, read_slices(disk_, folder, manifest, slices));
-    } catch (const Error& e) {
-      throw Violation{"I14", detail::concat("a program was told of ", path, "; ", e.what())};
-    }
-    disk_.folders = as_the_reader_sees;
   }
 
   void check_progress() {
@@ -709,7 +712,7 @@ class SimCluster {
     for (const auto& peer : peers_) {
       if (!peer->life || !peer->life->trainer) continue;
       SimTrainer& program = *peer->life->trainer;
-      if (program.open_steps() != 0) throw Violation{"I21", program.pending()};
+      if (program.steps().size() != 0) throw Violation{"I21", program.pending()};
       if (o_.rule == Aggregation::sync && program.weights() != weights())
         throw Violation{"I5", "the programs have read other weights"};
     }

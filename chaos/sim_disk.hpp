@@ -31,8 +31,11 @@ class SimDisk final : public Disk {
   int64_t bytes_max = -1;           // all files together; a write beyond it is cut short and fails
   bool lie_on_sync = false;         // sync() keeps nothing
   bool says_full = false;           // free_bytes() is 0
-  // The disk of the present caller: no write keeps a byte; this call ends with Error(io).
-  std::function<bool()> is_full = [] { return false; }, fails = is_full;
+  // The faults of the present caller's disk: no write keeps a byte; this call ends with Error(io).
+  struct CallerFaults {
+    std::function<bool()> is_full = [] { return false; }, fails = is_full;
+  };
+  CallerFaults caller;
   // The view that the present reader has of all folders: `empty` is a place where nothing is
   // mounted.
   enum class Folders { here, empty, refused };
@@ -106,7 +109,7 @@ class SimDisk final : public Disk {
     pending_.clear();
   }
   int64_t free_bytes(const std::string&) override {
-    return says_full || is_full() ? 0 : int64_t{1} << 40;
+    return says_full || caller.is_full() ? 0 : int64_t{1} << 40;
   }
   std::string unique() override { return std::to_string(++uniques_); }
 
@@ -139,9 +142,9 @@ class SimDisk final : public Disk {
       // A write that the crash interrupts has done a part; crash() draws how much of it stays.
       if (disk.calls == disk.crash_at) file->bytes += text.substr(0, text.size() / 2 + 1);
       disk.call("write");
-      const int64_t room = disk.is_full()       ? 0
-                           : disk.bytes_max < 0 ? INT64_MAX
-                                                : disk.bytes_max - disk.used();
+      const int64_t room = disk.caller.is_full() ? 0
+                           : disk.bytes_max < 0  ? INT64_MAX
+                                                 : disk.bytes_max - disk.used();
       if (static_cast<int64_t>(text.size()) > room) {
         file->bytes += text.substr(0, static_cast<size_t>(std::max<int64_t>(room, 0)));
         throw Error(Errc::io, "cannot write: ", std::strerror(ENOSPC));
@@ -164,7 +167,7 @@ class SimDisk final : public Disk {
       crashed_ = true;
       throw SimCrash{};
     }
-    if (number == fail_at || fails())
+    if (number == fail_at || caller.fails())
       throw Error(Errc::io, "cannot ", what, ": ", std::strerror(EIO));
   }
   static void apply(Names& names, const Change& c) {

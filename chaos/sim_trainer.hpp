@@ -142,7 +142,7 @@ class SimTrainer final : public TrainProgram {
   bool gave_up() const { return phase_ == Phase::gave_up; }  // and is to be started again
   bool owner() const { return group_->owner(); }
   bool ended() const { return phase_ == Phase::ended; }
-  int64_t open_steps() const { return open_.size(); }
+  OpenSteps& steps() { return open_; }
   const std::string& weights() const { return weights_; }  // once ended
   // The weights that pauses have seen, as hashes by step.
   const std::map<int64_t, std::string>& looked() const { return laws_.looked(); }
@@ -155,7 +155,6 @@ class SimTrainer final : public TrainProgram {
     from.pop_front();
     carry_out(event());
   }
-  void log(const std::string& line) { open_.log(line); }
   // Every OpenSteps::kTickMs.
   void tick() {
     open_.tick();
