@@ -11,6 +11,7 @@
 
 #include <caf/all.hpp>
 
+#include "net/wire/bounded_list.hpp"
 #include "troupe/error.hpp"
 
 CAF_ERROR_CODE_ENUM(troupe::Errc, "troupe")
@@ -145,8 +146,9 @@ auto inspect(I& f, InstallGraph& x) {
 }
 template <class I>
 auto inspect(I& f, InstallParts& x) {
-  return f(x.session, x.executable, x.call, x.version, x.fetches, x.feeds, x.devices,
-           x.placed_nodes, x.placement, x.client_device);
+  BoundedList fetches{x.fetches}, feeds{x.feeds}, devices{x.devices};
+  return f(x.session, x.executable, x.call, x.version, fetches, feeds, devices, x.placed_nodes,
+           x.placement, x.client_device);
 }
 template <class I>
 auto inspect(I& f, PartsInstalled& x) {
@@ -154,7 +156,8 @@ auto inspect(I& f, PartsInstalled& x) {
 }
 template <class I>
 auto inspect(I& f, ConnectParts& x) {
-  return f(x.session, x.executable, x.edges, x.tasks, x.actors);
+  BoundedList tasks{x.tasks};
+  return f(x.session, x.executable, x.edges, tasks, x.actors);
 }
 template <class I>
 auto inspect(I& f, Uninstall& x) {
@@ -190,7 +193,8 @@ auto inspect(I&, Describe&) -> caf::error {
 }
 template <class I>
 auto inspect(I& f, Description& x) {
-  return f(x.devices, x.executors, x.running_steps);
+  BoundedList devices{x.devices};
+  return f(devices, x.executors, x.running_steps);
 }
 template <class I>
 auto inspect(I&, DescribeDevice&) -> caf::error {
@@ -214,7 +218,8 @@ auto inspect(I& f, AskWaits& x) {
 }
 template <class I>
 auto inspect(I& f, Waits& x) {
-  return f(x.lines);
+  BoundedList lines{x.lines};
+  return f(lines);
 }
 template <class I>
 auto inspect(I&, ReadClock&) -> caf::error {

@@ -11,6 +11,7 @@
 
 #include <caf/fwd.hpp>
 
+#include "net/wire/bounded_list.hpp"
 #include "net/wire/message_kinds.hpp"
 #include "training/parameters/layout.hpp"
 #include "training/rules/gradient.hpp"
@@ -230,7 +231,8 @@ auto inspect(I& f, SliceSpec& x) {
 }
 template <class I>
 auto inspect(I& f, CreateShard& x) {
-  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, x.slices, x.claim, x.takes_over,
+  BoundedList slices{x.slices};
+  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, slices, x.claim, x.takes_over,
            x.session, x.makes);
 }
 template <class I>
@@ -239,8 +241,9 @@ auto inspect(I& f, DescribeShard& x) {
 }
 template <class I>
 auto inspect(I& f, ShardDescription& x) {
+  BoundedList slices{x.slices};
   return f(x.door, x.epoch, x.rule, x.serving, x.created, x.owner_away, x.rate_scale, x.next_steps,
-           x.slices, x.versions, x.pulled_bytes, x.pushed_bytes, x.applied, x.merged, x.duplicate,
+           slices, x.versions, x.pulled_bytes, x.pushed_bytes, x.applied, x.merged, x.duplicate,
            x.refused, x.received);
 }
 template <class I>
@@ -274,7 +277,9 @@ auto inspect(I& f, DropContainer& x) {
 }
 template <class I>
 auto inspect(I& f, RouteParameters& x) {
-  return f(x.session, x.epoch, x.slices, x.tasks, x.doors);
+  BoundedList slices{x.slices};
+  BoundedList tasks{x.tasks};
+  return f(x.session, x.epoch, slices, tasks, x.doors);
 }
 template <class I>
 auto inspect(I& f, ShardLost& x) {

@@ -29,6 +29,17 @@ void read_hostile(caf::actor_system& system) {
   }
 }
 
+// Reads a T of a well-formed member, whose lists have that many entries.
+template <class T>
+bool can_read(caf::actor_system& system, T message) {
+  std::vector<char> bytes;
+  caf::binary_serializer sink(system, bytes);
+  REQUIRE(!sink(message));
+  caf::binary_deserializer source(system, bytes);
+  T out;
+  return !source(out);
+}
+
 template <class... Ts>
 void read_all_hostile(caf::actor_system& system) {
   (read_hostile<Ts>(system), ...);
@@ -55,6 +66,27 @@ TEST_CASE("a slice comes back from its message, with every setting of its optimi
   SliceSpec spec = to_spec(slice);
   spec.optimizer = "lion(learning rate 1)";
   CHECK_THROWS_WITH_AS(from_spec(spec), doctest::Contains("there is no optimizer 'lion'"), Error);
+}
+
+TEST_CASE("a list of a message that has too many entries is not read") {
+  caf::actor_system_config config;
+  caf::actor_system system(config);
+  for (const size_t count : {kListMax, kListMax + 1}) {
+    CAPTURE(count);
+    const bool good = count <= kListMax;
+    const std::vector<std::string> texts(count);
+    CHECK(can_read(system, InstallParts{.fetches = texts}) == good);
+    CHECK(can_read(system, InstallParts{.feeds = texts}) == good);
+    CHECK(can_read(system, InstallParts{.devices = texts}) == good);
+    CHECK(can_read(system, ConnectParts{.tasks = texts}) == good);
+    CHECK(can_read(system, Description{.devices = texts}) == good);
+    CHECK(can_read(system, Waits{.lines = texts}) == good);
+    CHECK(can_read(system, RouteParameters{.tasks = texts}) == good);
+    const std::vector<SliceSpec> slices(count);
+    CHECK(can_read(system, RouteParameters{.slices = slices}) == good);
+    CHECK(can_read(system, CreateShard{.slices = slices}) == good);
+    CHECK(can_read(system, ShardDescription{.slices = slices}) == good);
+  }
 }
 
 TEST_CASE("no control message takes the memory that its sizes only claim") {
