@@ -73,6 +73,7 @@ RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunO
 void RunTable::start(int64_t id, const std::vector<Tensor>& feeds, const RunOptions& options,
                      std::function<void(RunResult)> done) {
   check_options(options);
+  make_callbacks();
   begin(calls_.standing(id), id, feeds, options, {}, std::move(done));
 }
 
@@ -83,7 +84,6 @@ void RunTable::begin(const Calls::Standing& call, int64_t id, const std::vector<
   auto run = std::make_shared<Run>();
   run->call = id;
   run->waiter = waiter;
-  run->apart = waiter == std::thread::id() && make_callbacks();
   run->feeds = feeds;
   run->options = options;
   run->done = std::move(done);
@@ -116,12 +116,11 @@ void RunTable::begin(const Calls::Standing& call, int64_t id, const std::vector<
   settled(id);
 }
 
-// False: callbacks run on the thread that ends their run, as no links wait for it.
-bool RunTable::make_callbacks() {
-  if (!process_.mesh() || process_.simulated()) return false;
+// Without links, which it could hold up, a callback runs on the thread that ends its run.
+void RunTable::make_callbacks() {
+  if (!process_.mesh() || process_.simulated()) return;
   std::lock_guard lock(mutex_);
   if (!callbacks_) callbacks_.emplace(std::numeric_limits<size_t>::max());  // kRunsMax in fact
-  return true;
 }
 
 void RunTable::settled(int64_t id) {
@@ -257,14 +256,16 @@ void RunTable::finish_part(int64_t id, const std::string& task, Errc code, const
 void RunTable::end(const RunPtr& run, RunResult result) {
   run->cancellation.reset();
   std::shared_ptr<const LiveCall> live;
+  bool apart = false;
   {
     std::lock_guard lock(mutex_);
     run->cancelled = true;  // too late to cancel it
     live = std::move(run->live);
-    if (run->apart) ++ending_;
+    apart = callbacks_ && run->waiter == std::thread::id();
+    if (apart) ++ending_;
   }
   live.reset();
-  if (!run->apart) return tell(*run, std::move(result));
+  if (!apart) return tell(*run, std::move(result));
   callbacks_->put([this, run, result = std::move(result),
                    until_told = std::make_shared<Ending>(*this)] { tell(*run, result); });
 }

@@ -68,14 +68,13 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
     std::vector<Tensor> feeds;
     RunOptions options;  // of the caller; after it has begun, with its own step
     std::function<void(RunResult)> done;
-    std::thread::id waiter;  // the thread that waits for it, if any
+    std::thread::id waiter;  // of run(); none: callbacks_, if there, calls `done`
     Time started, deadline;
     std::shared_ptr<const PreparedCall> prepared;  // once it has begun
     std::shared_ptr<const LiveCall> live;
     std::set<std::string> open;  // tasks whose parts have not ended
     RunResult result;
     bool cancelled = false, reported = false;
-    bool apart = false;                  // callbacks_ calls `done`
     std::shared_ptr<void> cancellation;  // its registration
   };
   using RunPtr = std::shared_ptr<Run>;
@@ -83,7 +82,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   void begin(const Calls::Standing& call, int64_t id, const std::vector<Tensor>& feeds,
              const RunOptions& options, std::thread::id waiter,
              std::function<void(RunResult)> done);
-  bool make_callbacks();
+  void make_callbacks();
   void tell(const Run& run, RunResult result);
   Time now() const { return process_.system().clock().now(); }
   void launch(const RunPtr& run, const Calls::Standing& call);

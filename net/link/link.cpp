@@ -56,7 +56,13 @@ void Link::start() {
     return self ? self->room() : ConnectionHandlers::Room{};
   };
   handlers.on_bytes = [weak](size_t count) {
-    if (const auto self = weak.lock()) self->received(count);
+    const auto self = weak.lock();
+    if (!self) return;
+    try {
+      self->received(count);
+    } catch (const std::exception& e) {  // a frame is half read: both sides begin anew
+      self->close_now(detail::concat("an exception here, at its data: ", e.what()));
+    }
   };
   handlers.on_drained = [weak] {
     if (const auto self = weak.lock()) self->sender_.drained();
@@ -125,17 +131,8 @@ ConnectionHandlers::Room Link::room() {
   return {next, {}};
 }
 
-// An exception leaves a frame half read, so it ends the link: both sides begin anew.
 void Link::received(size_t count) {
   const auto self = shared_from_this();  // a host may release the link during this call
-  try {
-    take_in(count);
-  } catch (const std::exception& e) {
-    close_now(detail::concat("an exception here, at its data: ", e.what()));
-  }
-}
-
-void Link::take_in(size_t count) {
   liveness_.bytes_came();
   if (const auto elements = reassembly_.room(); buffer_.unread().empty() && !elements.empty()) {
     const size_t into = std::min(count, elements.size());

@@ -104,7 +104,6 @@ class Link : public std::enable_shared_from_this<Link> {
  private:
   ConnectionHandlers::Room room();
   void received(size_t count);
-  void take_in(size_t count);
   bool read_greeting();
   void end_greeting(const Greeting& answer);
   void go_up();
