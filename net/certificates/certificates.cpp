@@ -188,15 +188,27 @@ void check_absent(const std::vector<NewFile>& files, const char* remedy) {
       throw Error(Errc::bad_configuration, f.path.string(), " is there already; ", remedy);
 }
 
-// A certificate without hosts would be good anywhere.
-std::vector<std::string> old_hosts(const fs::path& file) {
-  if (!is_there(file)) return {};
-  const std::string text = read_own_file(file, "certificate", kCertificatesMax, Readers::anybody);
+// The machines of a certificate that replaces the one in `file`: `hosts`, or for none those of the
+// old one, as a certificate without hosts would be good anywhere. Throws: Error(invalid_argument)
+// if the old one is not of `name`; an Error if it cannot be read and `hosts` is empty.
+std::vector<std::string> renewed_hosts(const fs::path& file, const CertifiedName& name,
+                                       const std::vector<std::string>& hosts) {
+  if (!is_there(file)) return hosts;
+  OwnedCertificate old;
+  std::vector<std::string> its_hosts;
   try {
-    return hosts_of(first_certificate(text, file.string()).get());
+    old = first_certificate(read_own_file(file, "certificate", kCertificatesMax, Readers::anybody),
+                            file.string());
+    its_hosts = hosts_of(old.get());
   } catch (const Error& e) {
+    if (!hosts.empty()) return hosts;
     throw Error(e.code(), e.what(), "; name the machines with --hosts, or remove the file");
   }
+  const auto its = CertifiedName::of(old.get());
+  if (its && *its != CertifiedName{its->cluster, name.job, name.task, name.program})
+    throw Error(Errc::invalid_argument, "--renew: ", file.string(), " is of ", its->words(),
+                ", not of ", name.words(), "; give the same name, or another folder");
+  return hosts.empty() ? its_hosts : hosts;
 }
 
 // True if the process with that ca.pem trusts the authority. It may hold others, while a cluster
@@ -258,7 +270,7 @@ std::string issue_certificate(const CertificateRequest& request) {
   const fs::path to =
       request.folder.empty() ? default_folder(from, name) : fs::path(request.folder);
   const std::vector<std::string> hosts =
-      request.renew && request.hosts.empty() ? old_hosts(to / "cert.pem") : request.hosts;
+      request.renew ? renewed_hosts(to / "cert.pem", name, request.hosts) : request.hosts;
   const OwnedKey key = make_key();
   const Signer by{authority.get(), authority_key.get()};
   const OwnedCertificate certificate = make_certificate(name, hosts, request.days, key.get(), &by);

@@ -59,7 +59,7 @@ std::optional<CertifiedName> from_uri(std::string_view text) {
 CertifiedName CertifiedName::parse(const std::string& cluster, const std::string& text) {
   CertifiedName out{cluster, "", kAnyTask, ""};
   std::string_view rest = text;
-  if (is_good_name(text)) {
+  if (is_good_name(text) && text != "." && text != "..") {  // it names a folder, too
     out.job = kProgramJob;
     out.program = text;
     return out;

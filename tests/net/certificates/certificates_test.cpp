@@ -81,6 +81,15 @@ TEST_CASE("an authority signs certificates, and nothing that is there is overwri
                        .folder = folder,
                        .renew = true});
   };
+  const std::string kept = text_of(folder + "/cert.pem");
+  for (const char* other : {"worker-3", "/job:worker/task:2", "/job:worker/*"})
+    has(fault_of(Errc::invalid_argument,
+                 [&] {
+                   issue_certificate(
+                       {.authority = a.folder(), .name = other, .folder = folder, .renew = true});
+                 }),
+        "is of /job:worker/task:3");
+  CHECK(text_of(folder + "/cert.pem") == kept);
   renew(next.folder(), {"node4.lan"});
   CHECK(text_of(folder + "/ca.pem") == both);
   has(describe_certificates(folder + "/cert.pem"), "machines   node4.lan\n");
@@ -98,6 +107,7 @@ TEST_CASE("a certificate that cannot be made is refused with the reason") {
     return fault_of(code, [&] { issue_certificate(request); });
   };
   has(fault(Errc::invalid_argument, {.name = "worker 3"}), "no name for a certificate");
+  has(fault(Errc::invalid_argument, {.name = ".."}), "no name for a certificate");
   has(fault(Errc::invalid_argument, {.name = "/job:ps/task:0", .hosts = {"a,DNS:b"}}),
       "is no machine");
   has(fault(Errc::invalid_argument, {.name = "/job:ps/task:0", .hosts = {"10.0.0.1:7000"}}),
