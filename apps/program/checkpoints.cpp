@@ -48,12 +48,16 @@ void require_work(const OutFolder& out, const std::string& work) {
               "; give another --out, or leave out --resume to begin anew");
 }
 
-void begin_work(const OutFolder& out, const std::string& work) {
+void remove_all_checkpoints(const OutFolder& out) {
   std::vector<std::filesystem::path> folders;
   for (const auto& entry : std::filesystem::directory_iterator(out.path()))
     if (entry.is_directory() && entry.path().filename().string().starts_with("checkpoint"))
       folders.push_back(entry.path());
   for (const auto& folder : folders) remove_checkpoints(folder, folder.filename().string());
+}
+
+void begin_work(const OutFolder& out, const std::string& work) {
+  remove_all_checkpoints(out);
   std::ofstream file(out / kWorkFile);
   file << work << "\n";
   if (!file.flush()) throw Error(Errc::io, "cannot write ", (out / kWorkFile).string());

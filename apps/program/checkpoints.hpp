@@ -19,5 +19,8 @@ void remove_checkpoints(const std::filesystem::path& folder, const std::string& 
 // is another work than `work`, so that --resume mixes nothing.
 void require_work(const OutFolder& out, const std::string& work);
 
-// Removes all folders checkpoint* in `out`, and then writes the work of this run.
+// Removes all folders checkpoint* in `out`, as remove_checkpoints() does.
+void remove_all_checkpoints(const OutFolder& out);
+
+// The same, and then writes the work of this run.
 void begin_work(const OutFolder& out, const std::string& work);

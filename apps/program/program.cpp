@@ -108,10 +108,13 @@ namespace {
 
 // The options that every training in sight has.
 void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOptions& given,
-                  const std::string& label) {
+                  const OutFolder& out, const std::string& label) {
   options.resume = given.resume;
   options.patience = std::chrono::seconds(given.patience);
   if (!options.resume) remove_checkpoints(options.checkpoint_dir, label);
+  // Those of trainings to come, too: if this run is cut off before them, --resume must not take
+  // the earlier run's for its own.
+  if (!options.resume && !std::exchange(given.begun, true)) remove_all_checkpoints(out);
   options.on_event = [&line, label, begin = std::chrono::steady_clock::now()](const TrainEvent& e) {
     line.end();
     std::printf("%s [%.1f s] %s\n", label.c_str(),
@@ -144,7 +147,7 @@ Trained train_in_sight(Session& session, const std::vector<Tower>& towers, Train
   };
   keep_curve(0);  // the one of an earlier run is gone
   TrainOptions wrapped = options;
-  set_in_sight(wrapped, line, given, label);
+  set_in_sight(wrapped, line, given, out, label);
   wrapped.on_progress = [&](const TrainProgress& p) {
     line.show(p, more ? more() : "");
     if (options.on_progress) options.on_progress(p);
@@ -171,7 +174,7 @@ Fitted fit_in_sight(Session& session, const std::vector<Tower>& towers, const So
   options.train.rule = aggregation_from_string(rule);
   options.train.checkpoint_dir = (out / "checkpoints").string();
   FitOptions wrapped = options;
-  set_in_sight(wrapped.train, line, given, rule);
+  set_in_sight(wrapped.train, line, given, out, rule);
   wrapped.on_step = [&](const TrainProgress& p) {
     line.show(p);
     if (options.on_step) options.on_step(p);

@@ -42,6 +42,7 @@ struct ProgramOptions {
   troupe::LogSink say() const;  // for the program's own words on standard error
   // Why a training has left no checkpoint of its last step: run_program() ends with that error.
   mutable std::string unsaved;
+  mutable bool begun = false;  // a training without --resume: checkpoints of earlier runs are gone
 
  private:
   mutable std::optional<troupe::ProcessOptions> process_;

@@ -23,6 +23,12 @@ done
 grep -q 'resumed at step 40' "$out/spread.log" || fail 'the cluster did not resume at step 40'
 [ "$(sync_hash "$out/spread.log")" = "$whole" ] || fail "resumed on a cluster: other weights than $whole"
 
+# A run that begins anew and is cut off in its first training leaves nothing of an earlier run for
+# --resume: the second training begins at step 0.
+cp -r "$out/cut" "$out/anew"
+"$build/train_digits" --digits "$data" --rule async --steps 20 --learning-rate 0.02 --out "$out/anew" >"$out/anew.log" 2>&1
+[ ! -e "$out/anew/checkpoint-sync" ] || fail 'checkpoints of an earlier run are still there'
+
 # No step is left to train: no trace is named.
 "$build/train_digits" --digits "$data" --steps 80 --out "$out/cut" --resume >"$out/idle.log" 2>&1
 grep -q '^trace .*: none, as there was no step left' "$out/idle.log" || { cat "$out/idle.log"; echo "a trace of nothing"; exit 1; }
