@@ -155,8 +155,23 @@ std::vector<Fault> schedule_of(const ChaosOptions& given, const Weights& weights
   return out;
 }
 
-std::string result_of(const ChaosOptions& given, const RunOutput& output) {
-  return given.compare ? read_file(*given.compare, "result of PROGRAM") : output.result();
+// When the file of --compare was last written; nothing: it is not there.
+std::optional<std::filesystem::file_time_type> written(const ChaosOptions& given) {
+  std::error_code none;
+  if (!given.compare) return std::nullopt;
+  const auto time = std::filesystem::last_write_time(*given.compare, none);
+  return none ? std::nullopt : std::optional(time);
+}
+
+// `before`: written() before the run. Throws: Error(invalid_argument) if the run has not written
+// the file, as then it is the result of another one.
+std::string result_of(const ChaosOptions& given, const RunOutput& output,
+                      const std::optional<std::filesystem::file_time_type>& before) {
+  if (!given.compare) return output.result();
+  if (before && written(given) == before)
+    throw Error(Errc::invalid_argument, "--compare: PROGRAM has not written ", *given.compare,
+                " in this run, so its result is not there");
+  return read_file(*given.compare, "result of PROGRAM");
 }
 
 // The report behind a run under faults. Returns the exit code.
@@ -199,6 +214,7 @@ int run(const ChaosOptions& given, const std::vector<std::string>& program, RunO
     for (const Fault& fault : faults) output.say(to_string(fault));
     return 0;
   }
+  unsetenv("TROUPE_TLS_DIR");  // one certificate names one process, and all links are on loopback
   catch_signals({SIGTERM, SIGINT, SIGHUP, SIGCHLD});
   signal(SIGPIPE, SIG_IGN);
   std::optional<ScratchFolder> scratch;
@@ -212,9 +228,10 @@ int run(const ChaosOptions& given, const std::vector<std::string>& program, RunO
   const bool twice = given.expect_same || given.compare;
   if (twice) {
     output.say("chaos: first PROGRAM runs undisturbed");
+    const auto before = written(given);
     ChaosRun first(plan, folder, disk, output);
     if (const int code = first.run(); code != 0 || stop_requested) return code;
-    quiet = result_of(given, output);
+    quiet = result_of(given, output, before);
     output.forget_result();
     disk.clear();
     if (quiet.empty())
@@ -224,10 +241,11 @@ int run(const ChaosOptions& given, const std::vector<std::string>& program, RunO
     output.say("chaos: now under faults");
   }
   plan.faults = faults;
+  const auto before = written(given);
   ChaosRun second(plan, folder, disk, output);
   const int code = report(given, second, second.run(), output);
   if (!twice || stop_requested) return code;
-  const int same = compare(quiet, code == 0 ? result_of(given, output) : "", output);
+  const int same = compare(quiet, code == 0 ? result_of(given, output, before) : "", output);
   return code != 0 ? code : same;
 }
 

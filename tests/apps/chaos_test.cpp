@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "apps/troupe/chaos/faults.hpp"
@@ -22,14 +23,17 @@ const Processes kTwo{2, 2};
 
 ScheduleOptions options_of(uint64_t seed) { return {seed, 1s, 600s, kTwo, usual_weights(), true}; }
 
-bool has_refused(const std::string& text, const std::string& words) {
+bool refused(const std::function<void()>& call, const std::string& words) {
   try {
-    read_faults(text, kTwo);
+    call();
   } catch (const troupe::Error& e) {
     return e.code() == troupe::Errc::invalid_argument &&
            std::string(e.what()).find(words) != std::string::npos;
   }
   return false;
+}
+bool has_refused(const std::string& text, const std::string& words) {
+  return refused([&] { read_faults(text, kTwo); }, words);
 }
 
 }  // namespace
@@ -53,6 +57,13 @@ TEST_CASE("a schedule of faults is the same for the same seed, and its text give
     }
     CHECK(kinds.size() == kFaultKinds);
   }
+}
+
+TEST_CASE("a schedule of too many faults is refused before it is drawn") {
+  ScheduleOptions options = options_of(1);
+  options.every = 1ms;
+  options.lasts = 24h;
+  CHECK(refused([&] { draw_faults(options); }, "more than 100000 faults"));
 }
 
 TEST_CASE("kinds of faults with weights, and no kill of the program unless it is wanted") {

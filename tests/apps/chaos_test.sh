@@ -71,6 +71,12 @@ timeout 100 "${chaos[@]}" --expect-same --result 'result (.*)' --faults 9:kill:p
 code=$?
 [ $code = 1 ] && grep -q 'ANOTHER RESULT' "$out/log" || fail "two results: exit code $code"
 
+# A file that PROGRAM writes in its first run alone is no result of the second.
+timeout 100 "${chaos[@]}" --compare "$out/result" --faults 9:kill:ps/0 \
+  bash -c '[ -e "$1" ] || echo result >"$1"' first "$out/result" >"$out/log" 2>&1
+code=$?
+[ $code = 64 ] && grep -q 'PROGRAM has not written' "$out/log" || fail "a result of another run: exit code $code"
+
 # Ctrl-C ends all and prints the faults so far; a kill of chaos ends all, also what is frozen.
 processes() { pgrep -f -- "$out/ended/" || pgrep -f -- '--run-dir '"$out/ended"; }
 none_left() { ! processes; }

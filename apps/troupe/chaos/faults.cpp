@@ -268,6 +268,8 @@ std::vector<Fault> draw_faults(const ScheduleOptions& options) {
     return out;
   const Millis quarter = options.every / 4;
   for (Millis at = options.every; at - quarter < options.lasts; at += options.every) {
+    if (out.size() >= kFaultsMax)
+      refuse("--every and --for give more than ", kFaultsMax, " faults; shorten --for");
     Fault fault;
     fault.at = at + draw.between(-quarter, quarter);
     fault.kind = draw_kind(draw, weights);
