@@ -104,8 +104,7 @@ const std::vector<MutantRow>& rows() {
       {Mutant::frame_not_checked, "frame_not_checked", "the checksum of a frame is not compared",
        "cluster-corruption"},
       {Mutant::tensor_not_checked, "tensor_not_checked",
-       "the checksum of a large tensor is not compared", "cluster-corruption-large",
-       "the frame that a fault damages is hardly ever one of the few with elements"},
+       "the checksum of a large tensor is not compared", "cluster-corruption-large"},
       {Mutant::silence_not_noticed, "silence_not_noticed", "a silent link is never given up",
        "cluster-edges", "each cut ends, and the bytes under way then arrive"},
       {Mutant::cancel_forgets_last, "cancel_forgets_last",
@@ -205,13 +204,14 @@ std::optional<Found> search(const MutantRow& row) {
     const Run run(row, seed);
     Found out{"", seed, run.has_faults() ? run.faults() : Faults{}, 0};
     out.invariant = run.with_mutant(out.faults);
-    if (out.invariant.empty()) continue;
+    if (out.invariant.empty() || !run.without(out.faults).empty()) continue;
     if (run.has_faults())
       out.faults = sim::shrink(
                        out.faults,
                        [&](const Faults& fewer) { return run.with_mutant(fewer) == out.invariant; },
                        kShrinkRunsMax)
                        .faults;
+    if (out.faults.size() > kFaultsMax) continue;
     out.ms = (std::clock() - began) * 1000 / CLOCKS_PER_SEC;
     return out;
   }
