@@ -201,7 +201,8 @@ int run(const Options& given) {
   for (const FitEpoch& epoch : fitted.result.history) {
     const auto x = static_cast<double>(epoch.epoch);
     curve.add("training loss", x, epoch.loss);
-    for (const auto& [name, score] : epoch.scores) curve.add(detail::concat(part, " ", name), x, score);
+    for (const auto& [name, score] : epoch.scores)
+      curve.add(detail::concat(part, " ", name), x, score);
   }
   std::printf("curve: %s\n", write_plot(out, "curve", curve, given.say()).c_str());
   return 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "apps/console_log.hpp"
 #include "apps/failpoints.hpp"
@@ -98,7 +99,8 @@ int run_program(ProgramOptions& options, const std::string& summary, int argc, c
       if (list_failpoints(failpoints)) return 0;
       if (failpoints) set_fail_points(*failpoints);
       const int code = run();
-      if (code == 0 && !options.unsaved.empty()) throw Error(Errc::io, options.unsaved);
+      if (code == 0 && !options.trainings.unsaved.empty())
+        throw Error(Errc::io, options.trainings.unsaved);
       return code;
     });
   });
@@ -112,9 +114,9 @@ void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOption
   options.resume = given.resume;
   options.patience = std::chrono::seconds(given.patience);
   if (!options.resume) remove_checkpoints(options.checkpoint_dir, label);
-  // Those of trainings to come, too: if this run is cut off before them, --resume must not take
-  // the earlier run's for its own.
-  if (!options.resume && !std::exchange(given.begun, true)) remove_all_checkpoints(out);
+  // The trainings to come lose theirs, too: if this run is cut off before them, --resume must not
+  // take the earlier run's for its own.
+  if (!options.resume && !std::exchange(given.trainings.begun, true)) remove_all_checkpoints(out);
   options.on_event = [&line, label, begin = std::chrono::steady_clock::now()](const TrainEvent& e) {
     line.end();
     std::printf("%s [%.1f s] %s\n", label.c_str(),
@@ -124,7 +126,7 @@ void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOption
 }
 
 void say_result(const TrainResult& result, const std::string& label, const ProgramOptions& given) {
-  if (!result.unsaved.empty()) given.unsaved = result.unsaved;
+  if (!result.unsaved.empty()) given.trainings.unsaved = result.unsaved;
   std::printf("%s: %lld steps in %.2f s, weights sha256 %s%s\n", label.c_str(),
               static_cast<long long>(result.steps), result.seconds, result.weights_sha256.c_str(),
               result.recoveries ? "  (shards recovered)" : "");

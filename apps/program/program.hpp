@@ -40,9 +40,11 @@ struct ProgramOptions {
   // The ops of the plugins, and the sink for log lines; made once.
   const troupe::ProcessOptions& process() const;
   troupe::LogSink say() const;  // for the program's own words on standard error
-  // Why a training has left no checkpoint of its last step: run_program() ends with that error.
-  mutable std::string unsaved;
-  mutable bool begun = false;  // a training without --resume: checkpoints of earlier runs are gone
+  struct Trainings {            // of this run, so far
+    std::string unsaved;  // why one has left no checkpoint of its last step; the run's error then
+    bool begun = false;   // without --resume: the checkpoints of earlier runs are gone
+  };
+  mutable Trainings trainings;
 
  private:
   mutable std::optional<troupe::ProcessOptions> process_;
