@@ -1,5 +1,4 @@
-// Chaos: a training of your own in simulated clusters, with faults that a seed decides:
-// docs/chaos.md. Implemented in chaos/chaos.cpp, in the library troupe::chaos.
+// A training in simulated clusters, struck by drawn faults. Implemented in chaos/, docs/chaos.md.
 #pragma once
 
 #include <chrono>
@@ -11,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "troupe/op.hpp"
 #include "troupe/training.hpp"
 
 namespace troupe {
@@ -25,19 +23,17 @@ struct ChaosTraining {
   Aggregation rule = Aggregation::sync;
   int64_t checkpoint_every = 0;  // in steps; 0: no checkpoints
   int64_t pause_every = 0;       // in steps; then invariants see the parameters; 0: only at the end
-  // Kernels take no virtual time. Each step waits a drawn time of at most `pace` before it begins;
-  // at most 10 s.
+  // Each step begins after a drawn time of at most this, at most 10 s. Kernels take no virtual
+  // time.
   std::chrono::milliseconds pace{50};
   std::shared_ptr<const Registry> ops = builtin_ops();
 };
 
 struct ChaosOptions {
   uint64_t first_seed = 1, seeds = 20;
-  // Kinds of faults to draw, of docs/simulation.md but `late` and `point`; empty: all of them.
-  std::vector<std::string> kinds = {};
-  int faults_a_seed = 0;  // 0: a drawn number; more are drawn for at most 200 tries
-  // The faults of each seed, "1203:kill:ps1:250 1400:reset:ps0>worker1", in place of drawn ones.
-  std::optional<std::string> faults = {};
+  std::vector<std::string> kinds = {};  // of docs/simulation.md, to be drawn; empty: all
+  int faults_a_seed = 0;                // 0: a drawn number; more are drawn for at most 200 tries
+  std::optional<std::string> faults = {};  // none is drawn: "1203:kill:ps1:250 1400:power:any:90"
   std::string report_dir = {};  // a folder for the history of a seed that fails; empty: none
   bool shrink = true;           // a failure: look for the fewest faults
 };
@@ -55,8 +51,7 @@ struct ChaosView {
   const std::map<std::string, Tensor>& parameters;  // by name; empty after a step
 };
 
-// `broken` is asked after each step, at each pause and at the end, in each run. It returns why the
-// promise does not hold; empty: it holds.
+// `broken` returns why the promise does not hold, or "". docs/chaos.md says when it is called.
 struct Invariant {
   std::string name;
   std::function<std::string(const ChaosView&)> broken;
@@ -64,27 +59,25 @@ struct Invariant {
 
 struct ChaosFailure {
   uint64_t seed = 0;
-  std::string invariant, reason;      // a name of yours, one of docs/simulation.md, or "error"; why
-  std::string faults;                 // all of the seed
-  std::optional<std::string> shrunk;  // the fewest that break the same invariant, if looked for
-  std::string replay, report;  // options that show it again; index.html of its history, or ""
+  std::string invariant, reason;  // a name of yours, one of docs/simulation.md, or "error"; why
+  std::string faults, replay, report;  // of the seed; options to see it again; index.html, or ""
+  std::optional<std::string> shrunk;   // the fewest faults that break it, if looked for
 };
 
 struct ChaosReport {
   uint64_t seeds = 0;                     // that were run
   std::map<std::string, int64_t> faults;  // that happened, by kind
-  // Gradients of parts of parameters, one for each ps; lost: given up by a restore, and done again.
-  int64_t acknowledged = 0, lost = 0;
+  int64_t acknowledged = 0, lost = 0;     // gradients of slices; lost: given up, and made again
   double simulated_seconds = 0, cpu_seconds = 0;
   std::optional<ChaosFailure> failure;  // the first one, after which no other seed is run
 };
 std::string to_string(const ChaosReport& report);  // some lines for a person
 
 // Runs the training for each seed, in this thread. The invariants of docs/simulation.md hold, too.
-// A function of the training or an invariant that throws, and a kernel that fails, are failures of
-// the seed. One call at a time in a process, and no session beside it; kernels must end in the
-// thread that calls them. Throws: Error(invalid_argument), naming the field; Error(io) for
-// report_dir; any exception of the first call of `build`.
+// Functions and kernels of the training that fail, and invariants that throw, fail the seed. One
+// call at a time in a process, and no session beside it; kernels end in the thread that calls them.
+// Throws: Error(invalid_argument) with the field, Error(io) for report_dir, all of build's first
+// call.
 ChaosReport run_chaos(const ChaosTraining& training, const ChaosOptions& options = {},
                       const std::vector<Invariant>& invariants = {});
 
