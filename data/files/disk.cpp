@@ -206,13 +206,43 @@ Disk& real_disk() {
   return disk;
 }
 
-FolderLock::FolderLock(const std::string& dir)
-    : fd_(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  if (fd_ < 0) fail("open directory", dir);
-  held_ = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+FolderLock::FolderLock(const std::string& dir) : dir_(dir) {
+  const int fd = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail("open directory", dir);
+  held_ = take(fd);
 }
 
-FolderLock::~FolderLock() { ::close(fd_); }
+FolderLock::~FolderLock() {
+  for (const int fd : fds_) ::close(fd);
+}
+
+bool FolderLock::take(int fd) const {
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+    fds_.push_back(fd);
+    return true;
+  }
+  ::close(fd);
+  return false;
+}
+
+void FolderLock::keep() const {
+  struct stat now = {}, its = {};
+  const int fd = ::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;  // the next reader or writer tells the reason
+  std::lock_guard lock(mutex_);
+  const bool known =
+      ::fstat(fd, &now) != 0 || std::any_of(fds_.begin(), fds_.end(), [&](int one) {
+        return ::fstat(one, &its) == 0 && its.st_ino == now.st_ino && its.st_dev == now.st_dev;
+      });
+  if (known) {
+    ::close(fd);
+    return;
+  }
+  if (!take(fd))
+    throw Error(Errc::io, "another training writes to ", dir_,
+                " now: the folder of this one was removed or renamed; put it back, or end one of "
+                "both");
+}
 
 AtomicFile::AtomicFile(Disk& disk, std::string dir, std::string name, IfThere if_there)
     : disk_(disk),

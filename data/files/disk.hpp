@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,10 +62,18 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   // False: another user has it. Always true on a file system that cannot lock directories.
   bool held() const { return held_; }
+  // Call before each use: if the directory was removed or renamed, and another one has its name,
+  // that one is reserved, too. Does nothing while no directory has the name. Throws: Error(io) if
+  // another user has it.
+  void keep() const;
 
  private:
-  int fd_;
-  bool held_;
+  bool take(int fd) const;
+
+  const std::string dir_;
+  mutable std::mutex mutex_;      // guards the next one
+  mutable std::vector<int> fds_;  // of all directories that had the name, the newest last
+  bool held_ = false;
 };
 
 // Writes a temp file, syncs it, renames it and syncs the directory: after a crash there is the old

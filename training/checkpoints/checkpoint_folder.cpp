@@ -36,6 +36,7 @@ void CheckpointFolder::want_unused() const {
 CheckpointFolder::Found CheckpointFolder::newest(const std::vector<ParameterSpec>& parameters,
                                                  std::optional<uint64_t> data_seed) const {
   Found out;
+  if (lock_) lock_->keep();
   out.manifest = find_newest(real_disk(), path_, out.damaged);
   if (!out.manifest) return out;
   check_manifest(*out.manifest, parameters, "", data_seed.value_or(out.manifest->data_seed));

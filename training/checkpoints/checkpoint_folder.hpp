@@ -28,7 +28,8 @@ class CheckpointFolder {
   void want_unused() const;
 
   // The newest whole checkpoint. Throws: Error(bad_configuration) if its parameters differ, or its
-  // data seed, if one is given; Error(invalid_argument) if its optimizers differ.
+  // data seed, if one is given; Error(invalid_argument) if its optimizers differ; Error(io) if it
+  // cannot be read, or another training has the claimed path now.
   struct Found {
     std::optional<Manifest> manifest;
     std::vector<std::string> damaged;  // a line for each newer checkpoint that cannot be used

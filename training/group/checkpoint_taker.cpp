@@ -89,6 +89,7 @@ void CheckpointTaker::capture(const std::shared_ptr<Attempt>& attempt) {
 void CheckpointTaker::name_files(const std::shared_ptr<Attempt>& attempt) {
   on_disk(attempt, [this, attempt, post = shards_.poster()](Disk& disk) {
     const std::string& dir = attempt->request.directory;
+    if (attempt->request.lock) attempt->request.lock->keep();
     if (attempt->request.own) want_own(disk, dir);
     int64_t& newest = generations_[dir];
     newest = std::max(next_generation(disk, dir), newest + 1);

@@ -9,6 +9,7 @@
 #include "tests/support/engine/local_cluster.hpp"
 #include "chaos/sim_disk.hpp"
 #include "training/checkpoints/checkpoint.hpp"
+#include "training/checkpoints/checkpoint_folder.hpp"
 
 namespace troupe {
 namespace {
@@ -26,13 +27,18 @@ class Course {
     options.checkpoint_every = 200;
     options.pause_every = 220;  // it waits until that checkpoint is on disk
   }
-  TrainResult run(const std::function<void()>& meanwhile) {
+  // `later`: at the pauses after that.
+  TrainResult run(
+      const std::function<void()>& meanwhile, const std::function<void()>& later = [] {}) {
     LocalCluster cluster({"/job:ps/task:0", "/job:worker/task:0"});
     Fit fit(adam(), 1);
     Session session = cluster.connect(fit.graph);
     bool done = false;
     options.on_pause = [&](const TrainPause&) {
-      if (std::exchange(done, true)) return true;
+      if (std::exchange(done, true)) {
+        later();
+        return true;
+      }
       meanwhile();
       cluster.process(0).stop();
       cluster.restart(0);
@@ -109,6 +115,43 @@ TEST_CASE("a training whose checkpoints stay away ends with an error, and they s
   has(refused.text, "mount it again");
   course.show();
   CHECK(course.manifests() == 1);
+}
+
+TEST_CASE("a training restores no checkpoint of another one that has its folder's name now") {
+  Course course("taken");
+  course.options.patience = 1500ms;
+  std::optional<CheckpointFolder> other;
+  const auto refused = refusal_of([&] {
+    course.run([&] {
+      course.hide();
+      fs::copy(course.path() + "-away", course.path());  // whole checkpoints, and of a later step
+      other.emplace(course.path()).claim();
+    });
+  });
+  CHECK(refused.code == Errc::io);
+  has(refused.text, "another training writes to " + course.path() + " now");
+  has(refused.text, "put it back");
+  CHECK(course.manifests() == 1);
+  other.reset();
+  course.show();
+}
+
+TEST_CASE("a training goes on in a folder that was made anew, and keeps other ones out") {
+  Course course("made-anew");
+  course.options.steps = 800;
+  int refused = 0;
+  const TrainResult result = course.run(
+      [&] {
+        fs::rename(course.path(), course.path() + "-away");
+        fs::copy(course.path() + "-away", course.path());
+        fs::remove_all(course.path() + "-away");
+      },
+      [&] {
+        CheckpointFolder other(course.path());
+        refused += code_of([&] { other.claim(); }) == Errc::invalid_argument;
+      });
+  CHECK(result.recoveries == 1);
+  CHECK(refused > 0);
 }
 
 TEST_CASE("a training of which every checkpoint is damaged when a ps dies does not begin anew") {
