@@ -21,8 +21,8 @@ namespace {
 // of a process. CAF's constructor does not expect that a thread cannot be made: it would hang or
 // abort.
 void want_threads(int lanes) {
-  // CAF's clock and network, the link, the disk, log lines, callbacks, waiting callers
-  constexpr int kOthers = 8;
+  // CAF's clock and network, the link, two of the disk, log lines, callbacks, waiting callers
+  constexpr int kOthers = 9;
   const int wanted = lanes + kOthers;
   std::atomic<bool> end{false};
   std::vector<std::thread> threads;

@@ -97,7 +97,7 @@ expect 78 "$low" bash -c 'ulimit -n 16; exec "$@"' - env TROUPE_CLUSTER=127.0.0.
 if grep -q '^TROUPE_SANITIZE:STRING=$' "$build/CMakeCache.txt"; then
   expect 78 'allow it 292 MiB of address space, it wants at least 528; raise that limit (ulimit -v)' \
     bash -c 'ulimit -v 300000; exec "$@"' - "$build/actor-node" join --threads 2
-  expect 78 'threads more, it wants 1006 for 1000 lanes' bash -c 'ulimit -v 4000000; exec "$@"' - "$build/actor-node" join --threads 1000
+  expect 78 'threads more, it wants 1009 for 1000 lanes' bash -c 'ulimit -v 4000000; exec "$@"' - "$build/actor-node" join --threads 1000
 fi
 expect 64 'cpu-devices wants 1' "$build/actor-node" join --cpu-devices 100000
 expect 64 '' "$build/actor-node" up -h
