@@ -7,6 +7,7 @@
 #include <cmath>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "actors/async/messages.hpp"
 #include "actors/cluster/process.hpp"
@@ -67,7 +68,9 @@ TEST_CASE("every session that uses a shard hears of its death") {
 // A disk whose calls block until release(), and then fail after a while.
 class HeldDisk final : public Disk {
  public:
-  void release() { held_.set_value(); }
+  void release() {
+    if (!std::exchange(released_once_, true)) held_.set_value();
+  }
   int users() const { return users_; }
   void make_dirs(const std::string&) override { hold(); }
   std::vector<std::string> list(const std::string&) override {
@@ -91,39 +94,53 @@ class HeldDisk final : public Disk {
     throw Error(Errc::io, "the disk was held");
   }
   std::atomic<int> users_ = 0;
+  bool released_once_ = false;
   std::promise<void> held_;
   const std::shared_future<void> released_ = held_.get_future().share();
 };
 
+// A process with one shard, whose disk is held until release() or the end.
+struct HeldShard {
+  explicit HeldShard(HeldDisk& held) : disk(held) {
+    use_shard(session, service);
+    ask(SetInitial{"shared", 0, 0, 1, 0, std::string(4 * sizeof(float), 0)});
+  }
+  ~HeldShard() { disk.release(); }  // also when the case fails: the process waits for its disk jobs
+  template <class Message>
+  void ask(Message message) {
+    session->request(service, kSoon, std::move(message))
+        .receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
+  }
+  auto write(uint64_t capture) {
+    ask(CaptureShard{"shared", 0, 1, 0, capture});
+    WriteShard order;
+    order.container = "shared";
+    order.epoch = 1;
+    order.capture = capture;
+    order.directory = "held";
+    order.name = detail::concat("00000", capture, "-step0.shard-0-of-1.safetensors");
+    return session->request(service, kSoon, order);
+  }
+
+  static constexpr std::chrono::seconds kSoon{20};
+  HeldDisk& disk;
+  const TrainingServices services{{.disk = &disk}};
+  Process process{"/job:ps/task:0", 1, {.ops = builtin_ops(), .services = &services}, {}};
+  const caf::actor service = process.services().actor("shards");
+  caf::scoped_actor session{process.system()};
+};
+
 TEST_CASE("who waits for a shard when it dies is told at once, also while its file is written") {
   HeldDisk disk;
-  constexpr std::chrono::seconds kSoon{20};
   {
-    const TrainingServices services({.disk = &disk});
-    Process process("/job:ps/task:0", 1, {.ops = builtin_ops(), .services = &services}, {});
-    const caf::actor service = process.services().actor("shards");
-    caf::scoped_actor session(process.system());
-    struct ReleaseFirst {  // also when the case fails: the process waits for its disk jobs
-      HeldDisk& disk;
-      ~ReleaseFirst() { disk.release(); }
-    } release_first{disk};
-    use_shard(session, service);
-    const auto done = [&](auto request) {
-      request.receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
-    };
-    done(session->request(service, kSoon,
-                          SetInitial{"shared", 0, 0, 1, 0, std::string(4 * sizeof(float), 0)}));
-    done(session->request(service, kSoon, CaptureShard{"shared", 0, 1, 0, 1}));
-    WriteShard write;
-    write.container = "shared";
-    write.epoch = 1;
-    write.capture = 1;
-    write.directory = "held";
-    write.name = "000001-step0.shard-0-of-1.safetensors";
-    auto written = session->request(service, kSoon, write);
+    HeldShard shard(disk);
+    auto written = shard.write(1);
     // The capture of a step that no replica has done yet.
-    auto captured = session->request(service, kSoon, CaptureShard{"shared", 0, 1, 5, 2});
-    const uint64_t door = use_shard(session, service);  // the service has received both requests
+    auto captured =
+        shard.session->request(shard.service, HeldShard::kSoon, CaptureShard{"shared", 0, 1, 5, 2});
+    // The service has received both requests.
+    const uint64_t door = use_shard(shard.session, shard.service);
+    Process& process = shard.process;
     caf::anon_send_exit(process.remote(process.task(), door), caf::exit_reason::kill);
     const auto died = [](const caf::error& e) {
       CHECK(from_caf(e) ==
@@ -138,40 +155,21 @@ TEST_CASE("who waits for a shard when it dies is told at once, also while its fi
 
 TEST_CASE("a shard whose disk does not answer keeps two files for it, and refuses a third") {
   HeldDisk disk;
-  constexpr std::chrono::seconds kSoon{20};
-  const TrainingServices services({.disk = &disk});
-  Process process("/job:ps/task:0", 1, {.ops = builtin_ops(), .services = &services}, {});
-  const caf::actor service = process.services().actor("shards");
-  caf::scoped_actor session(process.system());
-  use_shard(session, service);
-  const auto done = [&](auto request) {
-    request.receive([] {}, [](const caf::error& e) { FAIL(caf::to_string(e)); });
-  };
-  done(session->request(service, kSoon,
-                        SetInitial{"shared", 0, 0, 1, 0, std::string(4 * sizeof(float), 0)}));
-  const auto write = [&](uint64_t capture) {
-    done(session->request(service, kSoon, CaptureShard{"shared", 0, 1, 0, capture}));
-    WriteShard order;
-    order.container = "shared";
-    order.epoch = 1;
-    order.capture = capture;
-    order.directory = "held";
-    order.name = detail::concat("00000", capture, "-step0.shard-0-of-1.safetensors");
-    return session->request(service, kSoon, order);
-  };
+  HeldShard shard(disk);
   const auto held = [](const caf::error& e) {
     CHECK(from_caf(e) == std::pair<Errc, std::string>(Errc::io, "the disk was held"));
   };
-  auto first = write(1), second = write(2);
-  write(3).receive([](const ShardFile&) { FAIL("it was written"); },
-                   [](const caf::error& e) {
-                     CHECK(from_caf(e).first == Errc::io);
-                     CHECK(from_caf(e).second.find("has not taken 2 files") != std::string::npos);
-                   });
+  auto first = shard.write(1), second = shard.write(2);
+  shard.write(3).receive(
+      [](const ShardFile&) { FAIL("it was written"); },
+      [](const caf::error& e) {
+        CHECK(from_caf(e).first == Errc::io);
+        CHECK(from_caf(e).second.find("has not taken 2 files") != std::string::npos);
+      });
   disk.release();
   first.receive([](const ShardFile&) { FAIL("it was written"); }, held);
   second.receive([](const ShardFile&) { FAIL("it was written"); }, held);
-  write(4).receive([](const ShardFile&) { FAIL("it was written"); }, held);
+  shard.write(4).receive([](const ShardFile&) { FAIL("it was written"); }, held);
 }
 
 // A shard that serves zeros, as a session in the same process has it.
