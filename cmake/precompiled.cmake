@@ -13,6 +13,10 @@ set(troupe_tests_headers <doctest/doctest.h>)
 # framework. "apart": for a target with flags of its own.
 function(troupe_precompile target set)
   set(headers ${troupe_${set}_headers})
+  # Checks of each index, in builds with sanitizers: elsewhere they cost too much. Code that uses
+  # CAF has none, as CAF's spawn() without arguments dereferences a null pointer to an empty tuple.
+  set(checks $<$<AND:$<BOOL:${TROUPE_SANITIZE}>,$<STREQUAL:${set},values>>:_GLIBCXX_ASSERTIONS>)
+  target_compile_definitions(${target} PRIVATE ${checks})
   set(owner troupe_headers_${set})
   if("tests" IN_LIST ARGN)
     list(PREPEND headers ${troupe_tests_headers})
@@ -29,6 +33,7 @@ function(troupe_precompile target set)
     target_include_directories(${owner} SYSTEM PRIVATE ${DOCTEST_INCLUDE}
       $<TARGET_PROPERTY:CAF::core,INTERFACE_INCLUDE_DIRECTORIES>)
     target_link_libraries(${owner} PRIVATE troupe_flags spdlog::spdlog)
+    target_compile_definitions(${owner} PRIVATE ${checks})
     target_compile_options(${owner} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
     if("tests" IN_LIST ARGN)  # as programs are compiled, and not as libraries
       set_target_properties(${owner} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
