@@ -312,10 +312,9 @@ class ShardLedger {
                                            " has other bits than without faults")};
   }
 
-  // The replicas resume from the step that the shard states; later steps will be done again.
+  // The replicas resume from the step that the slice states; later steps will be done again.
   void begin_epoch(uint32_t slice, Book& book, const Shard& shard) {
-    const AggregationRule* const rule = shard.find(slice)->rule();
-    for (const ReplicaProgress& p : rule->progress())
+    for (const ReplicaProgress& p : shard.find(slice)->rule()->progress())
       for (int64_t step = 0; step < steps_; ++step) {
         const size_t i = cell(p.replica, step);
         if (p.has(step)) {

@@ -305,7 +305,7 @@ class SimCluster {
     SimTrainerWorld world{
         .options = o_, .net = net_, .disk = disk_, .history = history_, .ledger = ledger_};
     world.begins = [this, &peer](int64_t step) {
-      if (step < step_in(peer.told))
+      if (replicas_keep_step(o_) && step < step_in(peer.told))
         throw Violation{"I13", detail::concat("step ", step, " is done again, and the program, or ",
                                               "its predecessor, was told of ", peer.told)};
       if (calm_.begun == 0) calm_.begun = history_.events();
@@ -660,8 +660,11 @@ class SimCluster {
     ledger_.check();
     for (const auto& peer : peers_)
       if (const SimTrainer* program = peer->program())
-        if (const std::string now = program->checkpoint(); !now.empty() && now != peer->told)
-          check_checkpoint(std::exchange(peer->told, now), now, ledger_, disk_, o_.damaged_files);
+        if (const std::string now = program->checkpoint(); !now.empty() && now != peer->told) {
+          const std::string before = std::exchange(peer->told, now);
+          check_checkpoint(replicas_keep_step(o_) ? before : "", now, ledger_, disk_,
+                           o_.damaged_files);
+        }
     const bool anew = o_.clients == 1 && any_died(o_.shape.servers(), Fault::kAny);
     if (ledger_.lost() > 0 && !ps_died() && !anew)
       throw Violation{"I2", detail::concat(ledger_.lost(), " acknowledged gradients are lost, and ",

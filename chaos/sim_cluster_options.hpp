@@ -82,6 +82,10 @@ inline SimClusterOptions calm(SimClusterOptions o) {
 inline bool pauses_repeat(const SimClusterOptions& o) {
   return o.pause_every == 0 || !o.rate_scales;
 }
+// The asynchronous replicas of other programs may be behind the steps that an owner checkpoints.
+inline bool replicas_keep_step(const SimClusterOptions& o) {
+  return o.clients == 1 || o.rule == Aggregation::sync;
+}
 // The replicas of the client of this number; the first of two has one.
 inline std::vector<int32_t> replicas_of(const SimClusterOptions& o, int number) {
   std::vector<int32_t> out(static_cast<size_t>(o.replicas));

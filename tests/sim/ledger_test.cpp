@@ -36,4 +36,28 @@ TEST_CASE(
   CHECK_THROWS_AS(look(), sim::Violation);
 }
 
+TEST_CASE("a gradient that one slice has counted is not lost when another slice has not") {
+  sim::ShardLedger ledger(Aggregation::async, 1, 9, nullptr);
+  ShardScript script({.rule = Aggregation::async,
+                      .replicas = replicas_at(1, 0),
+                      .slices = {slice_w(0), slice_w(1)}});
+  for (uint32_t slice : {0, 1})
+    REQUIRE(script.shard.set_initial(1, slice, vector_of({0, 0, 0, 0}), script.last));
+  script.shard.set_applied_log([&](const Shard::Applied& a) {
+    ledger.applied(a);
+    ledger.remember(a.slice, script.shard);
+  });
+  const auto look = [&] {
+    ledger.look(script.shard);
+    ledger.check();
+  };
+  look();
+  script.push(0, 0, vector_of({1, 1, 1, 1}));
+  ledger.acknowledged(0, 0, 0);
+  look();
+  REQUIRE(script.shard.set_epoch(2, script.last));  // keeps the values
+  look();
+  CHECK(ledger.lost() == 0);
+}
+
 }  // namespace troupe
