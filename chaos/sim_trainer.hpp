@@ -70,7 +70,7 @@ class SimLaws {
 
   // `newest`: the path of the newest checkpoint that was taken; empty: none.
   void begins(int64_t replica, int64_t step, const std::string& newest) const {
-    if (step < step_in(newest))
+    if (replicas_keep_step(o_) && step < step_in(newest))
       throw Violation{"I13",
                       detail::concat("step ", step, " is done again, and there is ", newest)};
     if (const auto done = done_.find(replica);
@@ -103,6 +103,16 @@ class SimLaws {
 inline double loss_in(const RunResult& result) {
   const Tensor& loss = result.values.at(0);
   return loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
+}
+
+inline std::string sha256_of(const SimWatch::Weights& values) {
+  return weights_sha256({values.begin(), values.end()});
+}
+
+// As the error asks for: a program that makes the shards of a ps that is back before their owner
+// does takes them for its own.
+inline bool is_to_start_again(Errc code, const std::string& text) {
+  return code == Errc::invalid_argument && text.find("start this program again") != text.npos;
 }
 
 class SimTrainer final : public TrainProgram {
@@ -167,6 +177,7 @@ class SimTrainer final : public TrainProgram {
         phase_ = Phase::preparing;
         return;
       }
+      if (is_to_start_again(e.code(), e.what())) return give_up(e.what());
       if (!TrainLoop::passes(e.code())) throw;
       if (e.code() != Errc::timeout) phase_ = Phase::joining;  // prepared again
     }
@@ -197,6 +208,10 @@ class SimTrainer final : public TrainProgram {
   };
 
   bool begun() const { return driver_ && driver_->begun(); }
+  void give_up(const std::string& why) {
+    phase_ = Phase::gave_up;
+    world_.history.note(detail::concat("gave up: ", why));
+  }
   // Adds the actions of the driver itself to the history.
   void carry_out(const TrainActions& actions) {
     for (const TrainAction& action : actions) {
@@ -223,6 +238,7 @@ class SimTrainer final : public TrainProgram {
       master_.calls().wait_ready(t.call, std::chrono::milliseconds(0));
     phase_ = Phase::establishing;
     if (!driver_) make_driver();
+    group_->train(driver_->checkpoints().replicas);
     group_->take_over([this](Errc code, const std::string& text) {
       program_.push_back(
           [this, code, text] { return code == Errc::ok ? establish() : established(code, text); });
@@ -259,6 +275,10 @@ class SimTrainer final : public TrainProgram {
       phase_ = Phase::preparing;  // tried again
       return {};
     }
+    if (is_to_start_again(code, text)) {
+      give_up(text);
+      return {};
+    }
     if (code != Errc::ok) throw Violation{"I16", "no start: " + text};
     phase_ = Phase::training;
     TrainLoop::Plan plan{.steps = world_.options.steps,
@@ -292,7 +312,7 @@ class SimTrainer final : public TrainProgram {
           group_->rate_scale().drop_pause();
           return loop.pause_failed(code, text, now());
         }
-        const std::string sha = sha256(seen);
+        const std::string sha = sha256_of(seen);
         world_.history.note(detail::concat("looked at step ", step, " ", sha));
         laws_.looked(step, sha);
         if (world_.options.watch)
@@ -305,10 +325,7 @@ class SimTrainer final : public TrainProgram {
     });
   }
   void ended(Errc code, const std::string& text) override {
-    if (code == Errc::io && world_.disk_failed()) {
-      phase_ = Phase::gave_up;
-      return world_.history.note(detail::concat("gave up: ", text));
-    }
+    if (code == Errc::io && world_.disk_failed()) return give_up(text);
     if (code != Errc::ok)
       throw Violation{"I16", "the training gave up: " + text + "; " + pending()};
     read_weights();
@@ -378,9 +395,6 @@ class SimTrainer final : public TrainProgram {
                    ended(code, text);
                  });
   }
-  static std::string sha256(const Weights& values) {
-    return weights_sha256({values.begin(), values.end()});
-  }
   // A ps that goes just now comes back with the last checkpoint, and is asked again.
   void read_weights() {
     phase_ = Phase::reading;
@@ -394,7 +408,7 @@ class SimTrainer final : public TrainProgram {
   }
   void weights_read(Errc code, const Weights& values) {
     if (code == Errc::ok) {
-      weights_ = sha256(values);
+      weights_ = sha256_of(values);
       world_.history.note("weights " + weights_);
       if (world_.options.watch)
         world_.options.watch->looked(world_.history.us(), world_.options.steps, values, true);

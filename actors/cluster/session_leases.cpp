@@ -78,6 +78,12 @@ void SessionLeases::met(const std::string& task, uint64_t incarnation, const caf
   program.away.reset();
 }
 
+std::string SessionLeases::task_of(const caf::node_id& node) const {
+  std::lock_guard lock(mutex_);
+  const auto program = programs_.find(node);
+  return program == programs_.end() ? "" : program->second.task;
+}
+
 // A program without sessions is remembered, too: a message of it may still be waiting.
 void SessionLeases::lost(const std::string& task, TimePoint now) {
   std::lock_guard lock(mutex_);

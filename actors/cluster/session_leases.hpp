@@ -41,6 +41,7 @@ class SessionLeases {
   // The members of the cluster. A program that is back in time keeps its sessions.
   void met(const std::string& task, uint64_t incarnation, const caf::node_id& node);
   void lost(const std::string& task, TimePoint now);
+  std::string task_of(const caf::node_id& node) const;  // empty for one that was never met
   // This process has not run for that time, which counts for no program.
   void was_frozen(std::chrono::steady_clock::duration time, TimePoint now);
 

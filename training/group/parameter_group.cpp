@@ -218,9 +218,16 @@ std::shared_ptr<const void> ParameterGroup::claim_training() {
   if (!training_.expired()) return nullptr;
   TrainingSteps& steps = master_.runs().steps();
   steps.train(true);
-  std::shared_ptr<const void> out(&steps, [&steps](const void*) { steps.train(false); });
+  std::shared_ptr<const void> out(&steps, [&steps, group = shared_from_this()](const void*) {
+    steps.train(false);
+    group->train({});
+  });
   training_ = out;
   return out;
+}
+
+void ParameterGroup::train(std::vector<int32_t> replicas) {
+  post([this, replicas = std::move(replicas)] { maker_.train(replicas, parameters_.replicas()); });
 }
 
 void ParameterGroup::ask_epoch(std::function<void(bool is_new)> done) {

@@ -69,6 +69,9 @@ class ParameterGroup final : public MeshListener,
   // These parameters are in training as long as the result lives; null: they are already. Any
   // thread.
   std::shared_ptr<const void> claim_training();
+  // Before ask_away() and establish(), which then fail while another session trains one of these
+  // replicas of a shared container. They are this session's until its training is over. Any thread.
+  void train(std::vector<int32_t> replicas);
   // For parameters that another session owns: true if it has begun an epoch since establish(). By
   // end(), false.
   void ask_epoch(std::function<void(bool is_new)> done);

@@ -104,10 +104,15 @@ void ShardMaker::look_again(const std::vector<int32_t>& replicas, uint64_t epoch
       if (same) return ended(Errc::ok, {});
       ended(Errc::stale, detail::concat("shard ", shard, " on ", entry.task, " is not as it was"));
     };
-    if (owner())
+    if (owner()) {
       shards_.ask<ShardDescription>(shard, order_of(shard, replicas), looked);
-    else
+    } else if (shard == 0) {  // another session may have taken this one's replicas
+      CreateShard order = order_of(shard, replicas);
+      order.makes = false;
+      shards_.ask<ShardDescription>(shard, std::move(order), looked);
+    } else {
       shards_.ask<ShardDescription>(shard, DescribeShard{table_.container, shard}, looked);
+    }
   }
 }
 
@@ -118,6 +123,7 @@ CreateShard ShardMaker::order_of(int32_t shard, const std::vector<int32_t>& repl
   m.epoch = table_.epoch;
   m.claim = decided_ && owner() ? 1 + table_.began : 0;
   m.session = master_.session();
+  if (shard == 0) m.trains = trains_;
   m.rule = static_cast<uint8_t>(table_.rule);
   m.replicas = replicas;
   for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));
@@ -131,29 +137,55 @@ std::string ShardMaker::owned_by_other(const ShardDescription& d) const {
                         "that session has ended");
 }
 
+void ShardMaker::train(std::vector<int32_t> trains, const std::vector<int32_t>& replicas) {
+  if (!shared_) return;
+  const bool lets_go = trains.empty() && !trains_.empty();
+  trains_ = std::move(trains);
+  if (lets_go && table_.shards.count(0))
+    ask_first(order_of(0, replicas), [](Errc, const std::string&, const ShardDescription&) {});
+}
+
+// A shard that is made here would have no values, and would be taken from an owner that lives. A
+// session that trains the same replicas may be about to be missed.
+void ShardMaker::ask_first(
+    CreateShard order,
+    std::function<void(Errc, const std::string&, const ShardDescription&)> done) {
+  order.makes = false;
+  shards_.ask<ShardDescription>(
+      0, std::move(order),
+      [this, done = std::move(done)](Errc code, const std::string& text,
+                                     const ShardDescription& d) {
+        if (code == Errc::stale)
+          done(
+              code,
+              detail::concat(text, "; the owner of the container makes it again, if it still runs"),
+              d);
+        else
+          done(code == Errc::bad_configuration ? Errc::stale : code, text, d);
+      });
+}
+
 void ShardMaker::ask_away(const std::vector<int32_t>& replicas, std::shared_ptr<bool> away,
                           Done done) {
-  shards_.ask<ShardDescription>(
-      0, order_of(0, replicas),
-      [away, done](Errc code, const std::string& text, const ShardDescription& d) {
-        if (code == Errc::ok) *away = d.created || d.owner_away;
-        done(code, text);
-      });
+  ask_first(order_of(0, replicas),
+            [away, done](Errc code, const std::string& text, const ShardDescription& d) {
+              if (code == Errc::ok) *away = d.created || d.owner_away;
+              done(code, text);
+            });
 }
 
 void ShardMaker::take_over(const std::vector<int32_t>& replicas, Done done) {
   CreateShard order = order_of(0, replicas);
   order.takes_over = true;
-  shards_.ask<ShardDescription>(
-      0, std::move(order),
-      [this, replicas, done](Errc code, const std::string& text, const ShardDescription& d) {
-        if (code != Errc::ok) return done(code, text);
-        if (d.created) return take_over_rest(replicas, done);
-        if (!d.owner_away) return done(Errc::ok, {});
-        done(Errc::stale, detail::concat("the owner of container ", table_.container,
-                                         " is away; if it does not come back in some seconds, "
-                                         "this program takes its place"));
-      });
+  ask_first(std::move(order), [this, replicas, done](Errc code, const std::string& text,
+                                                     const ShardDescription& d) {
+    if (code != Errc::ok) return done(code, text);
+    if (d.created) return take_over_rest(replicas, done);
+    if (!d.owner_away) return done(Errc::ok, {});
+    done(Errc::stale, detail::concat("the owner of container ", table_.container,
+                                     " is away; if it does not come back in some seconds, "
+                                     "this program takes its place"));
+  });
 }
 
 void ShardMaker::take_over_rest(const std::vector<int32_t>& replicas, Done done) {

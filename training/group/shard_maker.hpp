@@ -48,11 +48,15 @@ class ShardMaker {
   void wait_serving(const std::vector<int32_t>& shards, uint64_t epoch, Done done);
   // True if one of them is in a later epoch than the table; false if none answers.
   void ask_epoch(const std::vector<int32_t>& shards, std::function<void(bool is_new)> done);
-  // `away`: whether the owner of the container is, as far as shard 0 knows.
+  // This session trains these replicas of a shared container from now on, which it tells shard 0
+  // with its next request; none: at once.
+  void train(std::vector<int32_t> trains, const std::vector<int32_t>& replicas);
+  // `away`: whether the owner of the container is, as far as shard 0 knows. Done gets stale while
+  // another session trains one of this session's replicas, or there is no shard 0.
   void ask_away(const std::vector<int32_t>& replicas, std::shared_ptr<bool> away, Done done);
   // Asks for the shards of another session that has gone, as they are. Done gets ok: owner() says
-  // whether they are this session's; stale: their owner is away, and may come back for some seconds
-  // more; invalid_argument: some values went with it.
+  // whether they are this session's; stale: as ask_away(), or their owner is away, and may come
+  // back for some seconds more; invalid_argument: some values went with it.
   void take_over(const std::vector<int32_t>& replicas, Done done);
   // They were another session's, which has gone: the next epoch keeps their values. Any thread.
   bool took_over() const { return took_over_; }
@@ -74,6 +78,9 @@ class ShardMaker {
   // Sends the values from byte `at` of the shard's `index`-th slice on.
   void send_initial(const std::vector<int32_t>& shards, const FirstValues& values, Done done);
   void send_pieces(int32_t shard, size_t index, int64_t at, FirstValues values, Done done);
+  // To shard 0, if it is there.
+  void ask_first(CreateShard order,
+                 std::function<void(Errc, const std::string&, const ShardDescription&)> done);
   void take_over_rest(const std::vector<int32_t>& replicas, Done done);
   bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);
   void poll_serving(const std::vector<int32_t>& shards, uint64_t epoch, int tries, Done done);
@@ -83,6 +90,7 @@ class ShardMaker {
   ShardRequests& shards_;
   const bool shared_;
   std::vector<std::pair<int64_t, std::vector<std::string>>> sources_;
+  std::vector<int32_t> trains_;        // replicas
   bool decided_ = false;               // true once attached_ is known
   std::atomic<bool> attached_{false};  // to the shards of another session
   std::atomic<bool> took_over_{false};

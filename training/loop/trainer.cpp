@@ -264,6 +264,7 @@ std::optional<Manifest> Trainer::begin_with(CheckpointRequest& checkpoints) {
     patiently([&] {
       group_->wait([&](ParameterGroup::Done done) { group_->ensure({}, std::move(done)); });
     });
+    group_->train(checkpoints.replicas);
     if (!group_->owner()) take_over(checkpoints);
   }
   if (!folder_) return std::nullopt;

@@ -99,6 +99,9 @@ struct CreateShard {
   bool takes_over = false;  // the sender wants to be the owner if there is none
   uint64_t session = 0;     // of the sender
   bool makes = true;        // false: only a shard that is there already answers
+  // Of a shared container, to shard 0: the replicas that the sender trains, and no other session
+  // may (bad_configuration).
+  std::vector<int32_t> trains;
 };
 struct DescribeShard {
   std::string container;
@@ -233,7 +236,7 @@ template <class I>
 auto inspect(I& f, CreateShard& x) {
   BoundedList slices{x.slices};
   return f(x.container, x.shard, x.epoch, x.rule, x.replicas, slices, x.claim, x.takes_over,
-           x.session, x.makes);
+           x.session, x.makes, x.trains);
 }
 template <class I>
 auto inspect(I& f, DescribeShard& x) {

@@ -15,9 +15,6 @@
 namespace troupe {
 namespace {
 
-// An owner that has been away for this long may be replaced: longer than a link is lost, shorter
-// than a program that was started again wants to wait.
-constexpr std::chrono::seconds kOwnerAway{10};
 // Epochs grow by one at each restore. One near the end of the numbers would leave none behind it.
 constexpr uint64_t kEpochsAheadMax = uint64_t{1} << 32;
 // Files of one shard that wait for the disk at a time. Each keeps the values of its step.
@@ -40,7 +37,7 @@ std::vector<ReplicaProgress> replicas_at(const std::vector<int32_t>& replicas, i
 caf::error ShardActorState::check_order() const {
   check();
   const caf::strong_actor_ptr& from = self->current_sender();
-  if (!owner.alone || (from && from->node() == owner.session.node())) return {};
+  if (owner.takes_orders_of(from ? from->node() : caf::node_id{})) return {};
   return to_caf(Errc::invalid_argument, "the shard is of a session of another process");
 }
 
@@ -54,38 +51,33 @@ uint64_t ShardActorState::sender() {
   return n.number;
 }
 
-// A claim outlives its session, so that one which comes back after it was replaced is too late.
 caf::result<ShardDescription> ShardActorState::own(const CreateShard& m) {
   const auto& who = self->current_sender();
   if (!who) return error_of(without_sender());
   const auto asker = caf::actor_cast<caf::actor_addr>(who);
-  const bool is_free =
-      !owner.session ||
-      (owner.away && (owner.ended || self->clock().now() - *owner.away >= kOwnerAway));
-  if (!owner.session) owner.alone = m.session != 0 && m.container == own_container(m.session);
-  const auto may_own = [&] { return !owner.alone || asker.node() == owner.session.node(); };
-  if (!owner.session || ((m.claim > owner.claim || (m.takes_over && is_free)) && may_own())) {
-    if (owner.session != asker) owner.watched = false;
-    owner.session = asker;
-    owner.claim = std::max(owner.claim, m.claim);
+  if (m.trains.size() > shard->replicas().size())
+    return to_caf(Errc::invalid_argument, detail::concat("the container has no ", m.trains.size(),
+                                                         " replicas that a session could train"));
+  if (const auto taken = owner.train(m.trains, asker)) {
+    const std::string by = process->leases().task_of(taken->by.node());
+    return to_caf(
+        Errc::bad_configuration,
+        detail::concat("replica ", taken->replica, " of container ", m.container,
+                       " is trained by another program, ", by.empty() ? process->task() : by,
+                       "; end that one, or give the towers of this one other replicas"));
   }
   ShardDescription out = describe();
-  out.created = asker == owner.session;  // again if it asks again: an answer may get lost
-  if (out.created) {
-    owner.away.reset();
-    owner.ended = false;
-    if (!std::exchange(owner.watched, true)) self->monitor(caf::actor_cast<caf::actor>(who));
-  }
-  out.owner_away = owner.away.has_value();
+  out.created = owner.ask(m, asker, self->clock().now());  // each time, as an answer may get lost
+  out.owner_away = owner.is_away();
+  if ((out.created || !m.trains.empty()) && owner.watch(asker))
+    self->monitor(caf::actor_cast<caf::actor>(who));
   return out;
 }
 
 void ShardActorState::down(const caf::down_msg& m) {
   if (const uint64_t gone = senders.gone(m.source)) shard->forget(gone);
-  if (m.source != owner.session) return;
-  owner.away = self->clock().now();
-  owner.ended = !m.reason || m.reason == caf::exit_reason::user_shutdown;
-  owner.watched = false;
+  const bool ended = !m.reason || m.reason == caf::exit_reason::user_shutdown;
+  owner.gone(m.source, ended, self->clock().now());
 }
 
 void ShardActorState::handle(ShardRequest& request, uint64_t from, ShardActions& out) {
@@ -201,7 +193,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
     return to_caf(Errc::stale,
                   detail::concat("the shard is in epoch ", shard->epoch(), ", not ", m.epoch));
   if (const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
-      owner.session && asker != owner.session)
+      !owner.may_begin_epochs(asker))
     return to_caf(Errc::stale, "the shard is of another session, which begins its epochs");
   if (m.epoch - shard->epoch() > kEpochsAheadMax)
     return to_caf(Errc::invalid_argument, detail::concat("epoch ", m.epoch, " is too far from ",
@@ -213,7 +205,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
                   detail::concat("\"", m.manifest, "\" names no manifest of a checkpoint"));
   ShardActions out;
   const auto begins = [this, &m] {  // first values and captures of the epoch before are over
-    owner.claim = std::max(owner.claim, m.epoch + 1);
+    owner.epoch_begun(m.epoch);
     initial.clear();
     captured = nullptr;
     fail_point(FailPoint::shard_epoch_begun);

@@ -4,12 +4,10 @@
 // Owner: the shard's actor. Thread: the one that holds the ShardLock.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +21,7 @@
 #include "training/shards/senders.hpp"
 #include "training/shards/shard.hpp"
 #include "training/shards/shard_actor.hpp"
+#include "training/shards/shard_owner.hpp"
 
 namespace troupe {
 
@@ -52,14 +51,7 @@ struct ShardActorState {
   std::shared_ptr<DiskThread> disk;
   std::unique_ptr<Shard> shard;
   Senders senders;
-  struct Owner {
-    caf::actor_addr session;  // the sender of the CreateShard whose shard this is
-    uint64_t claim = 0;       // CreateShard::claim of it
-    std::optional<std::chrono::steady_clock::time_point> away;  // since then
-    bool ended = false;                                         // it is away for good
-    bool watched = false;                                       // the actor hears of its end
-    bool alone = false;  // the container is its session's own: no other process gives orders
-  } owner;
+  ShardOwner owner;
   OwedAnswers owed;
   std::string unread;    // the last logged text of a checkpoint that could not be read
   uint64_t capture = 0;  // the number of `captured`
@@ -83,8 +75,9 @@ struct ShardActorState {
     return owed.owe(self->make_response_promise());
   }
   uint64_t sender();
-  caf::result<ShardDescription> own(const CreateShard& m);  // settles whose the shard is
-  void down(const caf::down_msg& m);                        // a sender, or the owner
+  // Settles whose the shard is, and which session trains which of its replicas.
+  caf::result<ShardDescription> own(const CreateShard& m);
+  void down(const caf::down_msg& m);  // a sender, or a session
   // The one way of pushes and pulls to the shard. `from`: the sender's number; takes the gradient.
   void handle(ShardRequest& request, uint64_t from, ShardActions& out);
   // Removes from `actions` the answers to other senders than `here`, as messages.

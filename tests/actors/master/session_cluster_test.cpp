@@ -361,6 +361,49 @@ TEST_CASE("a step that is stale in the same epoch is done again, and nothing is 
   CHECK(followed.weights_sha256 == leading.get().weights_sha256);
 }
 
+TEST_CASE("a program that is started twice is refused while the first one trains") {
+  LocalCluster cluster(kPs);
+  const auto connect = [&](Towers& part) {
+    return cluster.connect(part.graph, {}, {.container = "together", .replicas = 1});
+  };
+  Towers once({0}), twice({0});
+  Session first = connect(once), second = connect(twice);
+  TrainOptions options{.steps = 4, .pause_every = 2};
+  options.on_pause = [&](const TrainPause&) {
+    TrainOptions other{.steps = 4};
+    other.patience = std::chrono::seconds(1);
+    check_error(
+        Errc::stale, [&] { train(second, twice.towers, other); },
+        "replica 0 of container together is trained by another program, /job:client/",
+        "give the towers of this one other replicas");
+    return true;
+  };
+  CHECK(train(first, once.towers, options).recoveries == 0);
+  CHECK(train(second, twice.towers, {.steps = 6}).steps == 6);
+}
+
+TEST_CASE("a program does not take shards that a ps has lost from an owner that lives") {
+  LocalCluster cluster(kPs);
+  Towers ours({0}), theirs({1});
+  const ConnectOptions shared{.container = "together", .replicas = 2};
+  Session owner = cluster.connect(ours.graph, {}, shared);
+  Session follower = cluster.connect(theirs.graph, {}, shared);
+  for (auto [session, part] : {std::pair(&owner, &ours), {&follower, &theirs}})
+    session->prepare({part->towers[0].loss, part->towers[0].update}, part->towers[0].feeds);
+  cluster.process(0).stop();
+  cluster.restart(0);
+  TrainOptions options{.steps = 4};
+  options.patience = std::chrono::seconds(1);
+  check_error(
+      Errc::stale, [&] { train(follower, theirs.towers, options); }, "has no shard 0 of together",
+      "the owner of the container makes it again");
+  CHECK(!ParameterVisit(follower)->owner());
+  auto leading =
+      std::async(std::launch::async, [&] { return train(owner, ours.towers, {.steps = 4}); });
+  const TrainResult followed = train(follower, theirs.towers, {.steps = 4});
+  CHECK(followed.weights_sha256 == leading.get().weights_sha256);
+}
+
 TEST_CASE("a program whose folder is taken takes no container over, and follows") {
   LocalCluster cluster(kPs);
   Folder folder("session-taken");

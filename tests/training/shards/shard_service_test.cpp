@@ -89,7 +89,7 @@ class HeldDisk final : public Disk {
   void hold() {
     ++users_;
     released_.wait();
-    for (int i = 0; i < 20'000; ++i) std::this_thread::yield();
+    for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
     --users_;
     throw Error(Errc::io, "the disk was held");
   }
@@ -122,7 +122,7 @@ struct HeldShard {
     return session->request(service, kSoon, order);
   }
 
-  static constexpr std::chrono::seconds kSoon{20};
+  static constexpr std::chrono::seconds kSoon{60};
   HeldDisk& disk;
   const TrainingServices services{{.disk = &disk}};
   Process process{"/job:ps/task:0", 1, {.ops = builtin_ops(), .services = &services}, {}};
@@ -377,6 +377,40 @@ TEST_CASE("a shard whose owner has ended is the next one's, and that one alone b
     CHECK(begins(third, 2, BeginEpoch::reset) == Errc::stale);
     CHECK(begins(second, 2, BeginEpoch::keep) == Errc::invalid_argument);  // it has no values
     CHECK(begins(second, 2, BeginEpoch::reset) == Errc::ok);
+  }
+  process.stop();
+}
+
+TEST_CASE("a replica is trained by one session at a time, until that one ends or lets it go") {
+  Process process("/job:local/task:0", {});
+  const caf::actor service = process.services().actor("shards");
+  {
+    std::optional<caf::scoped_actor> first(process.system());
+    caf::scoped_actor second(process.system());
+    std::string text;
+    const auto trains = [&](caf::scoped_actor& session, std::vector<int32_t> replicas) {
+      CreateShard order = one_shard();
+      order.replicas = {0, 1};
+      order.trains = std::move(replicas);
+      Errc out = Errc::ok;
+      session->request(service, std::chrono::seconds(30), order)
+          .receive([](const ShardDescription&) {},
+                   [&](const caf::error& e) { std::tie(out, text) = from_caf(e); });
+      return out;
+    };
+    CHECK(trains(*first, {0}) == Errc::ok);
+    CHECK(trains(*first, {0}) == Errc::ok);
+    CHECK(trains(second, {1}) == Errc::ok);
+    CHECK(trains(second, {0, 1}) == Errc::bad_configuration);
+    CHECK(text.find("replica 0 of container shared is trained by another program, "
+                    "/job:local/task:0") != std::string::npos);
+    CHECK(trains(*first, {1}) == Errc::bad_configuration);  // a refusal changes nothing
+    CHECK(trains(second, {}) == Errc::ok);
+    CHECK(trains(*first, {0, 1}) == Errc::ok);
+    CHECK(trains(second, {1}) == Errc::bad_configuration);
+    first.reset();
+    while (trains(second, {1}) != Errc::ok) std::this_thread::yield();
+    CHECK(trains(second, {0, 1, 2}) == Errc::invalid_argument);
   }
   process.stop();
 }

@@ -1,0 +1,49 @@
+// The rules by which a shard changes hands.
+#include "training/shards/shard_owner.hpp"
+
+#include <algorithm>
+
+namespace troupe {
+
+bool ShardOwner::ask(const CreateShard& m, const caf::actor_addr& asker, TimePoint now) {
+  const bool first = !session_;
+  if (first) alone_ = m.session != 0 && m.container == own_container(m.session);
+  const bool free = away_ && (ended_ || now - *away_ >= kAway);
+  const bool better = m.claim > claim_ || (m.takes_over && free);
+  if (first || (better && takes_orders_of(asker.node()))) {
+    session_ = asker;
+    claim_ = std::max(claim_, m.claim);
+  }
+  if (asker != session_) return false;
+  away_.reset();
+  ended_ = false;
+  return true;
+}
+
+std::optional<ShardOwner::Taken> ShardOwner::train(const std::vector<int32_t>& replicas,
+                                                   const caf::actor_addr& session) {
+  for (const int32_t replica : replicas)
+    if (const auto at = trained_by_.find(replica); at != trained_by_.end() && at->second != session)
+      return Taken{replica, at->second};
+  std::erase_if(trained_by_, [&](const auto& one) { return one.second == session; });
+  for (const int32_t replica : replicas) trained_by_[replica] = session;
+  return std::nullopt;
+}
+
+void ShardOwner::gone(const caf::actor_addr& session, bool ended, TimePoint now) {
+  watched_.erase(session);
+  std::erase_if(trained_by_, [&](const auto& one) { return one.second == session; });
+  if (session != session_) return;
+  away_ = now;
+  ended_ = ended;
+}
+
+bool ShardOwner::takes_orders_of(const caf::node_id& process) const {
+  return !alone_ || process == session_.node();
+}
+
+bool ShardOwner::may_begin_epochs(const caf::actor_addr& asker) const {
+  return !session_ || asker == session_;
+}
+
+}  // namespace troupe
