@@ -181,6 +181,8 @@ class Trainer final : public TrainProgram {
   bool elsewhere() const;  // true if another process holds a slice
   void lead(const std::optional<Manifest>& manifest);
   std::string save_into(const std::string& folder, int64_t step);
+  // Why steps of this program are in no checkpoint; empty: they are, or none was wanted.
+  std::string unsaved();
   void tell(TrainEvent::Kind kind, const std::string& text);
   void progress();
   // Calls one of the program's own functions. Its exception ends the training and is thrown again
@@ -384,10 +386,32 @@ TrainResult Trainer::run() {
   result.recoveries = loop.recoveries();
   result.lost_updates = loop.lost_updates();
   result.checkpoint = driver_->newest();
-  result.unsaved = loop.unsaved();
+  result.unsaved = unsaved();
   result.weights_sha256 = weights_sha256(final_values(result.steps));
   if (thrown_) std::rethrow_exception(thrown_);
   return result;
+}
+
+// Asynchronous replicas go on when the owner, which takes the checkpoints, has ended.
+std::string Trainer::unsaved() {
+  if (!folder_ || group_->owner() || options_.rule != Aggregation::async)
+    return driver_->loop().unsaved();
+  const auto away = std::make_shared<bool>(false);
+  try {
+    group_->wait([&](ParameterGroup::Done done) { group_->ask_away(away, std::move(done)); });
+  } catch (const Error& e) {
+    if (!TrainLoop::passes(e.code())) throw;
+    return detail::concat("the owner of the container, which takes its checkpoints, is not known: ",
+                          e.what());
+  }
+  if (!*away) return "";
+  std::string text =
+      "the program that takes the checkpoints of the container has ended, and its last one may "
+      "lack "
+      "steps of this program; save the weights, or call train() with more steps, which takes that "
+      "program's place";
+  tell(TrainEvent::warning, text);
+  return text;
 }
 
 // Carries out all actions, from the first to the last; no tower runs afterwards.

@@ -404,6 +404,40 @@ TEST_CASE("a program does not take shards that a ps has lost from an owner that 
   CHECK(followed.weights_sha256 == leading.get().weights_sha256);
 }
 
+TEST_CASE("an asynchronous program is told that its last steps are in no checkpoint") {
+  LocalCluster cluster(kPs);
+  Folder folder("session-unsaved");
+  Towers ours({0}), theirs({1});
+  const ConnectOptions shared{.container = "together", .replicas = 2};
+  TrainOptions options{.rule = Aggregation::async, .steps = 4};
+  options.checkpoint_dir = folder.path();
+  std::promise<void> ended;
+  auto batch = std::exchange(theirs.towers[0].batch, nullptr);
+  theirs.towers[0].batch = [&](int64_t step) {
+    if (step == 3) ended.get_future().wait();
+    return batch(step);
+  };
+  Session follower = cluster.connect(theirs.graph, {}, shared);
+  std::future<TrainResult> following;
+  {
+    Session owner = cluster.connect(ours.graph, {}, shared);
+    owner.prepare({ours.towers[0].loss, ours.towers[0].update}, ours.towers[0].feeds);
+    following =
+        std::async(std::launch::async, [&] { return train(follower, theirs.towers, options); });
+    const TrainResult led = train(owner, ours.towers, options);
+    CHECK(led.unsaved.empty());
+    CHECK(!led.checkpoint.empty());
+  }
+  ParameterVisit group(follower);
+  const auto away = std::make_shared<bool>(false);
+  while (!*away)
+    group->wait([&](ParameterGroup::Done done) { group->ask_away(away, std::move(done)); });
+  ended.set_value();
+  const TrainResult followed = following.get();
+  CHECK(followed.steps == 4);
+  CHECK(followed.unsaved.find("its last one may lack steps") != std::string::npos);
+}
+
 TEST_CASE("a program whose folder is taken takes no container over, and follows") {
   LocalCluster cluster(kPs);
   Folder folder("session-taken");
