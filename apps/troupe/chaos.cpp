@@ -26,6 +26,7 @@ using Millis = std::chrono::milliseconds;
 namespace {
 
 constexpr int kNodesMax = 64, kExitUnavailable = 69;
+constexpr int kExitNothingShown = 2;  // a check that could not fail
 
 struct ChaosOptions {
   std::optional<int64_t> seed;
@@ -58,7 +59,8 @@ void add_options(Flags& flags, ChaosOptions& to) {
             "Its files are gone at the end");
   flags.add("disk-mib", &to.disk_mib, "size of that disk");
   flags.add("expect-same", &to.expect_same,
-            "run PROGRAM undisturbed first; another result under faults is exit code 1");
+            "run PROGRAM undisturbed first; another result under faults is exit code 1, and a run "
+            "without a fault 2");
   flags.add("result", &to.result,
             "regular expression: its first group, or all of it, in the last line of PROGRAM that "
             "matches is the result");
@@ -184,7 +186,7 @@ int report(const ChaosOptions& given, const ChaosRun& run, int code, RunOutput& 
   if (!given.check_leaks || stop_requested) return code;
   const std::vector<std::string> leaks = run.leaks().found();
   for (const std::string& line : leaks) output.say("chaos: leak: " + line);
-  if (leaks.empty())
+  if (leaks.empty() && run.leaks().compared() > 0)
     output.say(concat("chaos: no leak in ", run.leaks().compared(),
                       " processes that lived long "
                       "enough to compare"));
@@ -201,6 +203,18 @@ int compare(const std::string& quiet, const std::string& disturbed, RunOutput& o
                   : concat("chaos: ANOTHER RESULT: undisturbed ", shown(quiet), ", under faults ",
                            shown(disturbed)));
   return same ? 0 : 1;
+}
+
+// True if a check that was asked for had nothing to check.
+bool shows_nothing(const ChaosOptions& given, const ChaosRun& run, RunOutput& output) {
+  const bool compares = given.expect_same || given.compare;
+  std::string why;
+  if ((compares || given.check_leaks) && run.injector().struck() == 0)
+    why = "no fault has struck";
+  else if (given.check_leaks && run.leaks().compared() == 0)
+    why = "no process lived long enough to look for leaks";
+  if (!why.empty()) output.say(concat("chaos: nothing is shown: ", why));
+  return !why.empty();
 }
 
 int run(const ChaosOptions& given, const std::vector<std::string>& program, RunOutput& output) {
@@ -243,10 +257,13 @@ int run(const ChaosOptions& given, const std::vector<std::string>& program, RunO
   plan.faults = faults;
   const auto before = written(given);
   ChaosRun second(plan, folder, disk, output);
-  const int code = report(given, second, second.run(), output);
-  if (!twice || stop_requested) return code;
-  const int same = compare(quiet, code == 0 ? result_of(given, output, before) : "", output);
-  return code != 0 ? code : same;
+  int code = report(given, second, second.run(), output);
+  if (stop_requested) return code;
+  if (twice) {
+    const int same = compare(quiet, code == 0 ? result_of(given, output, before) : "", output);
+    if (code == 0) code = same;
+  }
+  return code == 0 && shows_nothing(given, second, output) ? kExitNothingShown : code;
 }
 
 }  // namespace

@@ -71,6 +71,11 @@ timeout 100 "${chaos[@]}" --expect-same --result 'result (.*)' --faults 9:kill:p
 code=$?
 [ $code = 1 ] && grep -q 'ANOTHER RESULT' "$out/log" || fail "two results: exit code $code"
 
+# A check in a run without a fault shows nothing.
+expect 2 'nothing is shown: no fault has struck' "${chaos[@]}" --expect-same --result 'result (.*)' --faults 9:kill:ps/0 echo 'result 1'
+expect 2 'nothing is shown: no fault has struck' "${chaos[@]}" --check-leaks --faults 9:kill:ps/0 true
+[ $failures = 0 ] || fail "$failures of $tried calls"
+
 # A file that PROGRAM writes in its first run alone is no result of the second.
 timeout 100 "${chaos[@]}" --compare "$out/result" --faults 9:kill:ps/0 \
   bash -c '[ -e "$1" ] || echo result >"$1"' first "$out/result" >"$out/log" 2>&1

@@ -212,6 +212,12 @@ std::vector<Fault> Injector::happened() const {
   return out;
 }
 
+size_t Injector::struck() const {
+  return static_cast<size_t>(std::count_if(records_.begin(), records_.end(), [](const Record& r) {
+    return r.state != State::waiting && r.state != State::none;
+  }));
+}
+
 std::vector<std::string> Injector::table() const {
   std::vector<std::string> out = {"kind        faults  repaired  no fault     median    longest"};
   char line[160];

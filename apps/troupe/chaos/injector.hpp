@@ -43,6 +43,7 @@ class Injector {
   bool calm() const;  // nothing lasts, and everything is repaired
   bool done() const;  // all faults have begun
   std::vector<Fault> happened() const;
+  size_t struck() const;  // faults that had an effect
   std::vector<std::string> table() const;
 
  private:
