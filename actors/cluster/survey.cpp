@@ -183,8 +183,14 @@ void report_stall(Requests& requests, Process& process, uint64_t session, const 
   };
   auto report = std::make_shared<Report>();
   report->say = std::move(say);
-  report->head = detail::concat("still under way: run=", stall.run, " since=", stall.seconds,
-                                " s, not ended in ", joined(stall.open, ", "));
+  const std::string open = joined(stall.open, ", ");
+  report->head = stall.begun
+                     ? detail::concat("still under way: run=", stall.run, " since=", stall.seconds,
+                                      " s, not ended in ", open)
+                     : detail::concat("a run has not begun: since=", stall.seconds, " s, ",
+                                      open.empty() ? "the parameters of its call are not there"
+                                                   : "its call is not installed in ",
+                                      open);
   for (const std::string& task : stall.open)
     if (task != process.task() && !agents.count(task)) report->waits[task] = "is not there";
   const auto waits = [report](const std::string& task, const std::vector<std::string>& lines) {

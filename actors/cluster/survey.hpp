@@ -59,6 +59,7 @@ struct Stall {
   double seconds = 0;                  // since it began
   std::vector<std::string> open;       // tasks that have not finished it
   std::vector<std::string> waits_for;  // nodes, in this process
+  bool begun = true;                   // false: `open` have not installed its call
 };
 // Gathers the waits of a run in this process: its `nodes`, requests for parameters, and the waits
 // of the process's shards. Does not block. Calls `done` once, on the thread of `requests`.

@@ -148,6 +148,11 @@ std::string Calls::missing_tasks(int64_t id) const {
   return joined(installer_.state().missing_tasks(id));
 }
 
+std::vector<std::string> Calls::awaited_tasks(int64_t id) const {
+  std::lock_guard lock(mutex_);
+  return installer_.state().awaited_tasks(id);
+}
+
 std::string Calls::broken_text(int64_t id) const {
   std::lock_guard lock(mutex_);
   return installer_.calls().at(id).broken;

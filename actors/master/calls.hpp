@@ -50,7 +50,8 @@ class Calls {
   // Any thread; takes no lock.
   uint64_t changes() const { return installer_.changes(); }
   std::string missing_tasks(int64_t call) const;  // the tasks that are not up, by commas
-  std::string broken_text(int64_t call) const;    // the reason of the last reinstallation
+  std::vector<std::string> awaited_tasks(int64_t call) const;  // as MasterState's
+  std::string broken_text(int64_t call) const;  // the reason of the last reinstallation
 
   void member_up(const Member& member);
   void member_down(const Member& member, const std::string& reason);

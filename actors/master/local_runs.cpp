@@ -69,7 +69,8 @@ Stall LocalRuns::Fired::now_at(Time now, const std::string& task) const {
           step->executor().executable(),
           seen ? std::chrono::duration<double>(now - *seen).count() : 0,
           {task},
-          step->waiting_for()};
+          step->waiting_for(),
+          true};
 }
 
 // Requires: `lock` holds the mutex of `fired`, as it does after the return.

@@ -35,6 +35,15 @@ std::vector<std::string> MasterState::missing_tasks(int64_t id) const {
   return out;
 }
 
+std::vector<std::string> MasterState::awaited_tasks(int64_t id) const {
+  std::vector<std::string> out = missing_tasks(id);
+  const auto it = calls_.find(id);
+  if (!out.empty() || it == calls_.end()) return out;
+  for (const auto& [task, phase] : it->second.tasks)
+    if (phase != InstallPhase::installed && phase != InstallPhase::ready) out.push_back(task);
+  return out;
+}
+
 MasterOrders MasterState::member_up(const std::string& task, uint64_t incarnation) {
   MasterOrders out;
   MemberState& member = members_[task];

@@ -104,6 +104,9 @@ class MasterState {
       uint32_t executable) const;  // nullptr: none, or an older installation
   bool is_up(const std::string& task) const;
   std::vector<std::string> missing_tasks(int64_t call) const;  // tasks of the call that are not up
+  // The tasks for which the installation of a call waits: those that are not up, or else those that
+  // have not answered. None: it is ready, or has not begun.
+  std::vector<std::string> awaited_tasks(int64_t call) const;
 
   std::string to_text() const;
   friend bool operator==(const MasterState&, const MasterState&) = default;

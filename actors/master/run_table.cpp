@@ -39,7 +39,8 @@ Stall RunTable::now_at(Time t, const Run& run) {
           run.live->executable,
           std::chrono::duration<double>(t - run.started).count(),
           {run.open.begin(), run.open.end()},
-          run.live->local->waiting_for(run.id)};
+          run.live->local->waiting_for(run.id),
+          true};
 }
 
 std::vector<Stall> RunTable::under_way(std::chrono::milliseconds at_least) {
@@ -156,6 +157,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
     } else if (refusal = steps_.refusal(*call.prepared, run->options.step);
                refusal.code == Errc::ok) {
       run->id = context.run = local_.next_number();
+      run->reported = false;  // as one that waits, at most
       steps_.begin(*call.prepared, run->options.step, context);
       run->options.step = context.step;
       context.draws = local_.draws(*call.prepared, run->options.seed, context.step);
@@ -390,6 +392,7 @@ std::vector<Stall> RunTable::tick() {
   std::vector<RunPtr> late;
   std::vector<std::pair<int64_t, std::string>> silent;  // parts that did not even answer a cancel
   std::vector<Stall> stalls;
+  std::vector<std::pair<int64_t, Stall>> not_begun;  // by call
   {
     std::lock_guard lock(mutex_);
     for (const auto& [id, run] : runs_) {
@@ -404,9 +407,19 @@ std::vector<Stall> RunTable::tick() {
       }
     }
     local_.tick(t, stalls);
-    for (const auto& [call, waiting] : waiting_)
+    for (const auto& [call, waiting] : waiting_) {
       for (const RunPtr& run : waiting)
         if (t >= run->deadline) late.push_back(run);
+      if (waiting.empty() || waiting.front()->reported) continue;
+      const double waited = std::chrono::duration<double>(t - waiting.front()->started).count();
+      if (t - waiting.front()->started < kStallReport) continue;
+      waiting.front()->reported = true;
+      not_begun.push_back({call, {-1, 0, waited, {}, {}, false}});
+    }
+  }
+  for (auto& [call, stall] : not_begun) {
+    stall.open = calls_.awaited_tasks(call);
+    stalls.push_back(std::move(stall));
   }
   for (const auto& [run, who] : expired)
     abort(run, Errc::timeout,

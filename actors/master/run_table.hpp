@@ -49,7 +49,8 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
                    std::vector<Tensor> kept);
   void member_down(const std::string& task, const std::string& reason);
   void installation_lost(uint32_t executable, const std::string& text);  // its runs: peer_lost
-  // Checks deadlines. Returns the runs that have not ended after kStallReport, once each.
+  // Checks deadlines. Returns the runs that have not ended after kStallReport, once each; of those
+  // that wait for one call, the first.
   std::vector<Stall> tick();
   // The runs that began at least this long ago, and their waits in this process. Any thread.
   std::vector<Stall> under_way(std::chrono::milliseconds at_least);

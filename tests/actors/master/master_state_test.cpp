@@ -248,6 +248,26 @@ TEST_CASE("a call is installed when its last task is up, on all of them at once"
   CHECK(world.open.size() == 3);
 }
 
+TEST_CASE("an installation waits for those that are not up, and then for those without an answer") {
+  using Tasks = std::vector<std::string>;
+  World world;
+  CHECK(world.state.awaited_tasks(1) == Tasks{kW0, kW1});
+  CHECK(world.state.awaited_tasks(2).empty());
+  world.up(kW0);
+  CHECK(world.state.awaited_tasks(1) == Tasks{kW1});
+  world.up(kW1);
+  CHECK(world.state.awaited_tasks(1) == kTasks);
+  const uint32_t executable = world.call().executable;
+  world.answer({MasterOrder::install, kClient, executable});
+  world.answer({MasterOrder::install, kW1, executable});
+  CHECK(world.state.awaited_tasks(1) == Tasks{kW0});
+  world.answer({MasterOrder::install, kW0, executable});
+  world.answer({MasterOrder::connect, kClient, executable});
+  CHECK(world.state.awaited_tasks(1) == Tasks{kW0, kW1});
+  world.settle();
+  CHECK(world.state.awaited_tasks(1).empty());
+}
+
 TEST_CASE("a call of the client alone is installed when it is added") {
   MasterState state(5, kClient);
   ExecutableState call{.call = 1};

@@ -1,10 +1,13 @@
 // The log line of a long run that names the waiting process and the missing one.
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <set>
 
 #include "tests/support/engine/half_step.hpp"
+#include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/within.hpp"
 
 namespace troupe {
 namespace {
@@ -14,7 +17,9 @@ class Stalls {
  public:
   void take(const std::string& line) {
     std::lock_guard lock(mutex_);
-    if (line.find("still under way: run=") == std::string::npos) return;
+    if (line.find("still under way: run=") == std::string::npos &&
+        line.find("a run has not begun: ") == std::string::npos)
+      return;
     lines_.push_back(line);
     more_.notify_all();
   }
@@ -67,6 +72,40 @@ TEST_CASE("a run that waits for 5 s is said to, once, with its nodes and what th
     has(line, "RunOptions::timeout bounds it");
   }
   CHECK(runs.size() == 2);
+}
+
+TEST_CASE("runs that wait for a call's installation are said to, with the missing process" *
+          doctest::test_suite("slow")) {
+  const std::string worker = "/job:worker/task:0";
+  LocalCluster cluster({worker});
+  Graph g;
+  const Output x = placeholder(g, DType::f32, {});
+  const Output there = within(g.scope({.device = worker}), [&] { return add(x, x); });
+  Stalls stalls;
+  Session session = cluster.connect(g, [&](LogLevel level, const std::string& line) {
+    if (level == LogLevel::warn) stalls.take(line);
+  });
+  const Callable step = session.prepare({there}, {x});
+  cluster.process(0).stop();
+  Cancellation cancel;
+  std::promise<Errc> ended[2];
+  const std::function<void(size_t)> begin = [&](size_t i) {
+    step.start({Tensor::of<float>({1}, {})}, {.cancel = &cancel}, [&, i](RunResult result) {
+      if (result.code == Errc::peer_lost)  // it began before the loss was known
+        begin(i);
+      else
+        ended[i].set_value(result.code);
+    });
+  };
+  begin(0);
+  begin(1);
+  const std::vector<std::string> lines = stalls.wait_for(1);
+  cancel.cancel();
+  for (auto& end : ended) CHECK(end.get_future().get() == Errc::cancelled);
+  REQUIRE(lines.size() == 1);  // they wait for one thing
+  has(lines[0], "a run has not begun: since=5");
+  has(lines[0], " s, its call is not installed in /job:worker/task:0; ");
+  has(lines[0], "; /job:worker/task:0 is not there; ");
 }
 
 }  // namespace troupe
