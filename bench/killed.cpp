@@ -2,10 +2,11 @@
 // of bench/peers/killed.py, as PROGRAM of `actor-node up` with 2 ps and 2 workers.
 //
 // It trains until it is killed, goes on from the newest checkpoint when it is started again, and
-// appends a line "SECONDS NAME STEP PID" to FILE as a replica begins a step.
+// appends a line "SECONDS NAME STEPS PID" to FILE when a replica has done so many steps.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -45,11 +46,11 @@ std::vector<Tower> build(Graph& g, const std::function<void(int, int64_t)>& begi
   return towers;
 }
 
-void append(int file, int replica, int64_t step) {
+void append(int file, int replica, int64_t steps) {
   const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
   char line[96];
   const int size = std::snprintf(line, sizeof line, "%.6f worker%d %lld %d\n", now.count(), replica,
-                                 static_cast<long long>(step), static_cast<int>(getpid()));
+                                 static_cast<long long>(steps), static_cast<int>(getpid()));
   if (write(file, line, static_cast<size_t>(size)) != size)
     throw Error(Errc::io, "cannot write to --to: ", std::strerror(errno));
 }
@@ -69,8 +70,13 @@ int killed(const Options& options) {
   if (file < 0) throw Error(Errc::io, "cannot open --to: ", std::strerror(errno));
   const std::chrono::milliseconds pause(options.integer("pause-ms", 20));
   Graph graph;
+  // A replica that begins the step after its last one has done that; one that goes back has not.
+  std::array<int64_t, kWorkers> begun;
+  begun.fill(-1);
   const std::vector<Tower> towers = build(graph, [&](int replica, int64_t step) {
-    append(file, replica, step);
+    int64_t& last = begun.at(static_cast<size_t>(replica));
+    if (step > 0 && last == step - 1) append(file, replica, step);
+    last = step;
     std::this_thread::sleep_for(pause);
   });
   ConnectOptions connect;
