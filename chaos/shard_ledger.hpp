@@ -230,8 +230,10 @@ class ShardLedger {
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice)};
     Book::Read& newest = book.reads[a.at.replica];
-    // An answer to an attempt that was given up may come when a later step has read already.
-    if (a.epoch == newest.epoch && a.at.step < newest.step) return;
+    // An answer to an attempt that was given up may come when a later one has read already.
+    if (a.epoch == newest.epoch && a.at.step == newest.step)
+      newest.version = std::max(newest.version, a.version);
+    if (a.epoch == newest.epoch && a.at.step <= newest.step) return;
     if (a.epoch == newest.epoch && a.version < newest.version)
       throw Violation{"I4",
                       detail::concat("replica ", a.at.replica, " has read version ", a.version,

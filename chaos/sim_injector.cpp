@@ -128,9 +128,11 @@ bool SimInjector::may(const Fault& fault, const SimPeer* who, const SimPeer* oth
 bool SimInjector::may_die(const SimPeer& peer) const {
   const SimClusterOptions& o = world_.options;
   const bool begun = world_.progress.calm.begun > 0;
-  // A container is handed on with all of its values. A program asks for its rate scale anew.
+  // A container is handed on with all of its values, and one that has lost them all is made anew by
+  // the first program. A program asks for its rate scale anew.
   if (const SimTrainer* program = peer.life->trainer.get())
-    return (o.clients == 1 || (begun && !(program->owner() && processes_.any_ps_died()))) &&
+    return (o.clients == 1 || (begun && processes_.shards_serve() &&
+                               !(program->owner() && processes_.any_ps_died()))) &&
            pauses_repeat(o) && !program->ended() &&
            world_.injuries.folder(peer.index, world_.net.now()) == SimDisk::Folders::here;
   if (peer.index >= o.shape.ps || !begun) return true;

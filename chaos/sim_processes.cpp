@@ -277,6 +277,14 @@ bool SimProcesses::any_died(int first, int end) const {
                      [](const auto& peer) { return peer->died; });
 }
 
+bool SimProcesses::shards_serve() const {
+  return std::all_of(peers_.begin(), peers_.begin() + world_.options.shape.ps, [](const auto& ps) {
+    return ps->life && !ps->life->shards.empty() &&
+           std::all_of(ps->life->shards.begin(), ps->life->shards.end(),
+                       [](const Shard* shard) { return shard->state() == Shard::State::serving; });
+  });
+}
+
 bool SimProcesses::is_present(const std::string& container) const {
   if (world_.options.clients > 1) return true;
   if (!last_program().life) return false;
