@@ -24,7 +24,9 @@ class OpenSteps {
   void remove(int64_t step) { open_.erase(step); }  // and the program knows that it has ended
   int64_t size() const { return static_cast<int64_t>(open_.size()); }
 
-  void log(const std::string& line) { told_ += line.starts_with("still under way: "); }
+  void log(const std::string& line) {
+    told_ += line.starts_with("still under way: ") || line.starts_with("a run has not begun: ");
+  }
   // Every kTickMs in which the program is not frozen. Throws: Violation.
   void tick() {
     for (auto& [step, ms] : open_)
