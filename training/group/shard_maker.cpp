@@ -55,7 +55,7 @@ void ShardMaker::add_source(int64_t call, std::vector<std::string> parameters) {
 // Shard 0 first: the session that made it owns the container's values and recovery.
 void ShardMaker::make(const std::vector<int32_t>& shards, const std::vector<int32_t>& replicas,
                       Done done) {
-  create(shards.at(0), replicas,
+  create(shards.at(0), replicas, kServingTries,
          [this, shards, replicas, done](Errc code, const std::string& text) {
            if (code != Errc::ok) return done(code, text);
            const auto made = [this, shards, done](Errc c, const std::string& t) {
@@ -67,14 +67,15 @@ void ShardMaker::make(const std::vector<int32_t>& shards, const std::vector<int3
                wait_serving(shards, /*epoch=*/1, done);
            };
            const Done ended = when_all(shards.size() - 1, made);
-           for (size_t i = 1; i < shards.size(); ++i) create(shards[i], replicas, ended);
+           for (size_t i = 1; i < shards.size(); ++i)
+             create(shards[i], replicas, kServingTries, ended);
          });
 }
 
 void ShardMaker::make_again(const std::vector<int32_t>& replicas, Done done) {
   const std::vector<int32_t> all = table_.numbers();
   const Done ended = when_all(all.size(), std::move(done));
-  for (int32_t shard : all) create(shard, replicas, ended);
+  for (int32_t shard : all) create(shard, replicas, kServingTries, ended);
 }
 
 // A shard that is made here would wait for first values that nobody sends.
@@ -104,15 +105,10 @@ void ShardMaker::look_again(const std::vector<int32_t>& replicas, uint64_t epoch
       if (same) return ended(Errc::ok, {});
       ended(Errc::stale, detail::concat("shard ", shard, " on ", entry.task, " is not as it was"));
     };
-    if (owner()) {
+    if (owner() || shard == 0)  // another session may have taken this one's replicas
       shards_.ask<ShardDescription>(shard, order_of(shard, replicas), looked);
-    } else if (shard == 0) {  // another session may have taken this one's replicas
-      CreateShard order = order_of(shard, replicas);
-      order.makes = false;
-      shards_.ask<ShardDescription>(shard, std::move(order), looked);
-    } else {
+    else
       shards_.ask<ShardDescription>(shard, DescribeShard{table_.container, shard}, looked);
-    }
   }
 }
 
@@ -122,6 +118,7 @@ CreateShard ShardMaker::order_of(int32_t shard, const std::vector<int32_t>& repl
   m.shard = shard;
   m.epoch = table_.epoch;
   m.claim = decided_ && owner() ? 1 + table_.began : 0;
+  m.makes = owner();  // another one's terms are not known here: rule, rate scale and steps
   m.session = master_.session();
   if (shard == 0) m.trains = trains_;
   m.rule = static_cast<uint8_t>(table_.rule);
@@ -145,12 +142,10 @@ void ShardMaker::train(std::vector<int32_t> trains, const std::vector<int32_t>& 
     ask_first(order_of(0, replicas), [](Errc, const std::string&, const ShardDescription&) {});
 }
 
-// A shard that is made here would have no values, and would be taken from an owner that lives. A
-// session that trains the same replicas may be about to be missed.
+// A session that trains the same replicas may be about to be missed.
 void ShardMaker::ask_first(
     CreateShard order,
     std::function<void(Errc, const std::string&, const ShardDescription&)> done) {
-  order.makes = false;
   shards_.ask<ShardDescription>(
       0, std::move(order),
       [this, done = std::move(done)](Errc code, const std::string& text,
@@ -205,7 +200,7 @@ void ShardMaker::take_over_rest(const std::vector<int32_t>& replicas, Done done)
                                  "container, and resume from a checkpoint"));
     // Shard 0 has decided, also for shards to which the owner before still has a link.
     table_.began = table_.epoch + 1;
-    took_over_ = true;
+    took_over_ = table_.epoch > 1;  // no training has been in the first one
     attached_ = false;
     done(Errc::ok, {});
   };
@@ -214,10 +209,15 @@ void ShardMaker::take_over_rest(const std::vector<int32_t>& replicas, Done done)
       asked);
 }
 
-void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, Done done) {
+void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, int tries, Done done) {
   shards_.ask<ShardDescription>(
       shard, order_of(shard, replicas),
-      [this, shard, replicas, done](Errc code, const std::string& text, const ShardDescription& d) {
+      [this, shard, replicas, tries, done](Errc code, const std::string& text,
+                                           const ShardDescription& d) {
+        if (code == Errc::stale && !owner() && tries > 0)  // the owner has not made it yet
+          return shards_.later(kServingPoll, [this, shard, replicas, tries, done] {
+            create(shard, replicas, tries - 1, done);
+          });
         if (code != Errc::ok) return done(code, text);
         ShardTable::Entry& entry = table_.shards.at(shard);
         if (const std::string other = difference(entry.slices, d.slices); !other.empty())

@@ -26,9 +26,9 @@ class ShardMaker {
   // A call that computes the first values of these parameters.
   void add_source(int64_t call, std::vector<std::string> parameters);
 
-  // Makes these shards (bad_configuration if another session has laid them out otherwise), and sets
-  // their first values or waits until their owner has. It may be called again after a failure:
-  // shards that are there stay.
+  // Makes these shards and sets their first values, or waits until their owner, another session,
+  // has (bad_configuration if that one has laid them out otherwise). It may be called again after a
+  // failure: shards that are there stay.
   void make(const std::vector<int32_t>& shards, const std::vector<int32_t>& replicas, Done done);
   // Makes all shards that are gone; the epoch that follows sets their values.
   void make_again(const std::vector<int32_t>& replicas, Done done);
@@ -73,7 +73,7 @@ class ShardMaker {
  private:
   std::string owned_by_other(const ShardDescription& d) const;
   CreateShard order_of(int32_t shard, const std::vector<int32_t>& replicas) const;
-  void create(int32_t shard, const std::vector<int32_t>& replicas, Done done);
+  void create(int32_t shard, const std::vector<int32_t>& replicas, int tries, Done done);
   void catch_up(int32_t shard, const std::vector<int32_t>& replicas, Done done);
   // Sends the values from byte `at` of the shard's `index`-th slice on.
   void send_initial(const std::vector<int32_t>& shards, const FirstValues& values, Done done);

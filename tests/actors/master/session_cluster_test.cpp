@@ -382,6 +382,39 @@ TEST_CASE("a program that is started twice is refused while the first one trains
   CHECK(train(second, twice.towers, {.steps = 6}).steps == 6);
 }
 
+TEST_CASE("a program does not make the shards of another one that a ps has lost") {
+  LocalCluster cluster(kPs);
+  Towers ours({0}), theirs({1});
+  const ConnectOptions shared{.container = "together", .replicas = 2};
+  Session owner = cluster.connect(ours.graph, {}, shared);
+  owner.prepare({ours.towers[0].loss, ours.towers[0].update}, ours.towers[0].feeds);
+  cluster.process(1).stop();
+  cluster.restart(1);
+  Session follower = cluster.connect(theirs.graph, {}, shared);
+  auto prepared = std::async(std::launch::async, [&] {
+    follower.prepare({theirs.towers[0].loss, theirs.towers[0].update}, theirs.towers[0].feeds);
+  });
+  {
+    ParameterVisit group(follower);
+    while (group->owner()) std::this_thread::yield();  // its request for the lost shard follows
+    group->wait([&](ParameterGroup::Done done) {       // and is before this one at each ps
+      group->describe(std::make_shared<std::vector<ParameterSlice>>(), std::move(done));
+    });
+    caf::scoped_actor asker(cluster.process(1).system());
+    asker
+        ->request(cluster.process(1).services().actor("shards"), std::chrono::seconds(30),
+                  DescribeShard{"together", 1})
+        .receive([](const ShardDescription&) { FAIL("it has made the shard"); },
+                 [](const caf::error& e) { CHECK(from_caf(e).first == Errc::stale); });
+  }
+  const TrainOptions options{.rule = Aggregation::async, .steps = 4};
+  auto leading = std::async(std::launch::async, [&] { return train(owner, ours.towers, options); });
+  prepared.get();
+  train(follower, theirs.towers, options);
+  leading.get();
+  for (const ParameterSlice& slice : parameter_slices(follower)) CHECK(slice.version == 8);
+}
+
 TEST_CASE("a program does not take shards that a ps has lost from an owner that lives") {
   LocalCluster cluster(kPs);
   Towers ours({0}), theirs({1});
