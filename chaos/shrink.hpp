@@ -2,6 +2,7 @@
 // short ones as still break it.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 

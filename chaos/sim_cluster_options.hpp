@@ -47,13 +47,15 @@ struct SimClusterOptions {
   int64_t checkpoint_every = 0;  // 0: no checkpoints
   int64_t pause_every = 0;       // 0: the training never stands still to be looked at
   bool rate_scales = true;       // each pause sets the rate scale
-  int64_t hidden = 6;            // width; wide parameters are cut over both ps
-  std::string optimizer = "sgd";
-  bool edges = false;   // a part of each tower is on the worker after its own
   int64_t pace_ms = 0;  // at most so long after it may, a step begins: faults fall into a training
   bool late_program = false;     // the second client begins while the first one trains
   int64_t events_max = 400'000;  // without an end by then a run has failed
   bool secret = false;           // all processes prove to each other that they know one
+  // For `build`, and in describe(), since a history lists all options that are drawn. Frames of
+  // large tensors are damaged in a wide network alone; ftrl knows no rate scale.
+  int64_t hidden = 6;  // width; wide parameters are cut over both ps
+  std::string optimizer = "sgd";
+  bool edges = false;  // a part of each tower is on the worker after its own
   // Mistakes on purpose, to see that the checks find them.
   bool other_data_after_kill = false;  // a replica whose worker came back is fed other records
   bool doubled_apply = false;          // the log says some updates twice

@@ -12,6 +12,7 @@
 #include "chaos/fault.hpp"
 #include "chaos/sim_disk.hpp"
 #include "chaos/sim_faults.hpp"
+#include "graph/base/fail_point.hpp"
 
 namespace troupe::sim {
 

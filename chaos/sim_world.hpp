@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "chaos/fault.hpp"
+#include "chaos/fault_plan.hpp"
 #include "chaos/shard_ledger.hpp"
 #include "chaos/sim_disk.hpp"
 #include "chaos/sim_injuries.hpp"

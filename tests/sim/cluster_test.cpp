@@ -6,10 +6,10 @@
 namespace troupe {
 namespace {
 
-using sim::DrawFaults;
-using sim::FaultPlan;
+using sim::AddFaults;
 using sim::Faults;
 using sim::History;
+using sim::PresetFaults;
 using sim::SimClusterOptions;
 using sim::Training;
 using sim::training_scenario;
@@ -46,12 +46,12 @@ const sim::Scenario cluster_swarm = scenario("cluster-swarm");
 
 // Options and faults of a preset, for trainings with faults of their own.
 const sim::DrawOptions checkpoints = sim::preset_of("cluster-ps-kill").options;
-const DrawFaults kill_ps = sim::preset_of("cluster-ps-kill").faults;
+const AddFaults kill_ps = sim::preset_of("cluster-ps-kill").faults;
 
 // The invariants that the first seeds break with this mistake; what is not found is "".
 std::set<std::string> found(
     const std::function<void(SimClusterOptions&)>& mistake,
-    const DrawFaults& faults = [](FaultPlan&) {}) {
+    const AddFaults& faults = [](PresetFaults&) {}) {
   const sim::Scenario planted = training_scenario(
       "planted-cluster", 6, [&](sim::Draw&, SimClusterOptions& o) { mistake(o); }, faults);
   sim::scenario_names().pop_back();  // not for ./dev sim
@@ -167,7 +167,7 @@ TEST_CASE("cluster-corruption-large: the same where tensors travel in chunks") {
 // The first large tensor on a link is a first value of a parameter, on its way to the program.
 TEST_CASE("a first value that is damaged on its way changes no bit") {
   const Training training(
-      1, [](sim::Draw&, SimClusterOptions& o) { o.hidden = 4200; }, [](FaultPlan&) {});
+      1, [](sim::Draw&, SimClusterOptions& o) { o.hidden = 4200; }, [](PresetFaults&) {});
   History history;
   training.run(sim::faults_of("1:corrupt_large:any:5959"), history);
   CHECK(history.events() > 1);
@@ -183,7 +183,7 @@ TEST_CASE("cluster-swarm: any faults together, each of which ends, break no inva
 
 TEST_CASE("a cluster that feeds other records to a step done again is found by I5") {
   CHECK(found([](SimClusterOptions& o) { o.other_data_after_kill = true; },
-              [](FaultPlan& plan) { plan.kill_workers(2); }) == std::set<std::string>{"I5"});
+              [](PresetFaults& plan) { plan.kill_workers(2); }) == std::set<std::string>{"I5"});
 }
 
 TEST_CASE("a killed process that still does all that it has queued is found") {
@@ -191,7 +191,7 @@ TEST_CASE("a killed process that still does all that it has queued is found") {
     o.rule = Aggregation::async;
     o.busy_after_kill = true;
   };
-  const Training training(1, options, [](FaultPlan& plan) { plan.kill_ps(1); });
+  const Training training(1, options, [](PresetFaults& plan) { plan.kill_ps(1); });
   Faults kill = training.faults();
   std::string broken;  // when it has a gradient in a queue
   for (int tries = 0; tries < 300 && broken != "kill"; ++tries, kill[0].at += 2)
@@ -216,7 +216,7 @@ TEST_CASE("acknowledged gradients that are lost while no ps dies are found by I2
               o.checkpoint_every = 3;
               o.deaths_denied = true;
             },
-            [](FaultPlan& plan) { plan.kill_ps(2); }) == std::set<std::string>{"I2"});
+            [](PresetFaults& plan) { plan.kill_ps(2); }) == std::set<std::string>{"I2"});
 }
 
 TEST_CASE("a checkpoint that is told of before it is on the disk is found by I13") {
@@ -225,7 +225,7 @@ TEST_CASE("a checkpoint that is told of before it is on the disk is found by I13
               o.checkpoint_every = 1;
               o.lying_disk = true;
             },
-            [](FaultPlan& plan) { plan.fail_power(1); })
+            [](PresetFaults& plan) { plan.fail_power(1); })
             .count("I13") == 1);
 }
 
@@ -237,7 +237,7 @@ TEST_CASE("a checkpoint that a dead program was told of, and its successor passe
               o.pace_ms = 300;
               o.forgetful_program = true;
             },
-            [](FaultPlan& plan) { plan.kill_programs(1); })
+            [](PresetFaults& plan) { plan.kill_programs(1); })
             .count("I13") == 1);
 }
 
@@ -268,7 +268,7 @@ TEST_CASE("a step that is under way for seven seconds without a word is found by
 
 TEST_CASE("a training that does not get on when all faults have ended is found by I16") {
   CHECK(found([](SimClusterOptions& o) { o.cuts_stay = true; },
-              [](FaultPlan& plan) { plan.cut_at_start(); }) == std::set<std::string>{"I16"});
+              [](PresetFaults& plan) { plan.cut_at_start(); }) == std::set<std::string>{"I16"});
 }
 
 TEST_CASE("a gradient that is acknowledged before it counts is found by I1") {

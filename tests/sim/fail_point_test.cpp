@@ -54,7 +54,7 @@ TEST_CASE("simulated trainings, and a push that waits, come to each fail point")
     o.edges = true;
   };
   for (uint64_t seed = 1; seed <= 24 && reached.size() < kFailPoints.size(); ++seed) {
-    const sim::Training training(seed, options, [](sim::FaultPlan& plan) {
+    const sim::Training training(seed, options, [](sim::PresetFaults& plan) {
       plan.lose_messages(10, 10, 30);
       plan.cut_workers(1);
       plan.kill_workers(1);
@@ -89,7 +89,7 @@ TEST_CASE("a process that dies at a fail point does nothing behind it, and comes
     const std::string death = detail::concat("fail point ", point, " ends /job:ps/task:1");
     bool died = false, back = false;
     for (uint64_t seed = 1; seed <= 10 && !back; ++seed) {
-      const sim::Training training(seed, options, [](sim::FaultPlan& plan) { plan.kill_ps(1); });
+      const sim::Training training(seed, options, [](sim::PresetFaults& plan) { plan.kill_ps(1); });
       Faults faults = training.faults();
       faults[0].who = 0;
       faults.insert(faults.begin(),

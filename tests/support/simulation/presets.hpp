@@ -13,14 +13,14 @@ struct Preset {
   std::string name;
   uint64_t seeds;  // that the tests run
   DrawOptions options;
-  DrawFaults faults;
+  AddFaults faults;
 };
 
 inline void checkpoints(Draw& draw, SimClusterOptions& o) {
   o.checkpoint_every = draw.between(1, 3);
 }
-inline void kill_ps(FaultPlan& plan) { plan.kill_ps(plan.draw.between(1, 2)); }
-inline void lose_ps_links(FaultPlan& plan) { plan.lose_ps_links(plan.draw.between(1, 3)); }
+inline void kill_ps(PresetFaults& plan) { plan.kill_ps(plan.draw.between(1, 2)); }
+inline void lose_ps_links(PresetFaults& plan) { plan.lose_ps_links(plan.draw.between(1, 3)); }
 inline void ps_links(Draw& draw, SimClusterOptions& o) {
   o.checkpoint_every = draw.between(0, 2);
   o.pace_ms = draw.chance(0.5) ? 300 : 0;
@@ -29,25 +29,25 @@ inline void ps_links(Draw& draw, SimClusterOptions& o) {
 inline std::vector<Preset> presets() {
   return {
       {"cluster-step", 10, nullptr, nullptr},
-      {"cluster-pushes", 10, nullptr, [](FaultPlan& plan) { plan.lose_messages(); }},
+      {"cluster-pushes", 10, nullptr, [](PresetFaults& plan) { plan.lose_messages(); }},
       {"cluster-worker-kill", 10, nullptr,
-       [](FaultPlan& plan) { plan.kill_workers(plan.draw.between(1, 2)); }},
+       [](PresetFaults& plan) { plan.kill_workers(plan.draw.between(1, 2)); }},
 
       {"cluster-ps-kill", 10, checkpoints, kill_ps},
       {"cluster-folder-away", 20, checkpoints,
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          kill_ps(plan);
          plan.lose_folders();
        }},
       {"cluster-start-kill", 20, [](Draw&, SimClusterOptions& o) { o.steps = 1; },
-       [](FaultPlan& plan) { plan.kill_at_start(); }},
-      {"cluster-start-cut", 5, nullptr, [](FaultPlan& plan) { plan.cut_at_start(); }},
+       [](PresetFaults& plan) { plan.kill_at_start(); }},
+      {"cluster-start-cut", 5, nullptr, [](PresetFaults& plan) { plan.cut_at_start(); }},
       {"cluster-edges", 10,
        [](Draw& draw, SimClusterOptions& o) {
          o.edges = true;
          o.pace_ms = draw.chance(0.5) ? 300 : 0;
        },
-       [](FaultPlan& plan) { plan.cut_workers(plan.draw.between(1, 2)); }},
+       [](PresetFaults& plan) { plan.cut_workers(plan.draw.between(1, 2)); }},
 
       // No ps dies, so no step that was done is done again, with checkpoints and without them.
       {"cluster-ps-links", 30,
@@ -55,7 +55,7 @@ inline std::vector<Preset> presets() {
          ps_links(draw, o);
          o.pause_every = draw.between(0, 2);
        },
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          lose_ps_links(plan);
          plan.kill_workers(plan.draw.between(0, 1));
        }},
@@ -76,7 +76,7 @@ inline std::vector<Preset> presets() {
          ps_links(draw, o);
          o.checkpoint_every = draw.between(1, 2);
        },
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          lose_ps_links(plan);
          plan.kill_ps(1);
        }},
@@ -86,7 +86,7 @@ inline std::vector<Preset> presets() {
          o.edges = true;
          checkpoints(draw, o);
        },
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          plan.lose_messages();
          plan.kill_workers(plan.draw.between(0, 1));
          plan.kill_ps(plan.draw.between(0, 1));
@@ -97,13 +97,13 @@ inline std::vector<Preset> presets() {
          checkpoints(draw, o);
          o.rule = Aggregation::async;
        },
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          plan.lose_messages();
          plan.kill_workers(plan.draw.between(0, 1));
          plan.kill_ps(plan.draw.between(0, 1));
        }},
       {"cluster-all", 10, checkpoints,
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          plan.lose_messages();
          plan.kill_workers(plan.draw.between(1, 2));
          kill_ps(plan);
@@ -117,7 +117,7 @@ inline std::vector<Preset> presets() {
          o.optimizer = "lamb";
          o.pause_every = draw.between(1, 2);
        },
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          plan.kill_workers(plan.draw.between(0, 1));
          kill_ps(plan);
        }},
@@ -129,7 +129,7 @@ inline std::vector<Preset> presets() {
          checkpoints(draw, o);
          o.clients = 2;
        },
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          if (plan.draw.chance(0.5)) plan.lose_messages();
          plan.kill_workers(plan.draw.between(0, 1));
          plan.kill_ps(plan.draw.between(0, 2));
@@ -142,7 +142,7 @@ inline std::vector<Preset> presets() {
          o.rule = draw.chance(0.5) ? Aggregation::async : Aggregation::sync;
          o.pace_ms = draw.chance(0.5) ? 300 : 0;
        },
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          plan.kill_programs(plan.draw.between(1, 2));
          plan.kill_workers(plan.draw.between(0, 1));
        }},
@@ -157,7 +157,7 @@ inline std::vector<Preset> presets() {
          o.pace_ms = draw.chance(0.7) ? 300 : 0;
          o.late_program = draw.chance(0.3);
        },
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          plan.kill_programs(plan.draw.between(1, 2));
          plan.kill_workers(plan.draw.between(0, 1));
        }},
@@ -165,14 +165,14 @@ inline std::vector<Preset> presets() {
       // Checkpoints that cannot be written cost no step, but the last one, without which a program
       // ends.
       {"cluster-disk", 20, checkpoints,
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          plan.lose_disk(plan.draw.between(1, 3));
          plan.kill_ps(plan.draw.between(0, 1));
        }},
       {"cluster-power", 20, checkpoints,
-       [](FaultPlan& plan) { plan.fail_power(plan.draw.between(1, 2)); }},
+       [](PresetFaults& plan) { plan.fail_power(plan.draw.between(1, 2)); }},
       {"cluster-corruption", 20, checkpoints,
-       [](FaultPlan& plan) { plan.corrupt_frames(plan.draw.between(1, 5)); }},
+       [](PresetFaults& plan) { plan.corrupt_frames(plan.draw.between(1, 5)); }},
 
       // Gradients and values of more than 16 KiB, which travel in chunks.
       {"cluster-corruption-large", 10,
@@ -180,7 +180,7 @@ inline std::vector<Preset> presets() {
          checkpoints(draw, o);
          o.hidden = 4200;
        },
-       [](FaultPlan& plan) { plan.corrupt_frames(plan.draw.between(10, 20)); }},
+       [](PresetFaults& plan) { plan.corrupt_frames(plan.draw.between(10, 20)); }},
 
       // Faults at the places in the code where they hurt most.
       {"cluster-points", 40,
@@ -189,7 +189,7 @@ inline std::vector<Preset> presets() {
          o.rule = draw.chance(0.3) ? Aggregation::async : Aggregation::sync;
          o.edges = draw.chance(0.3);
        },
-       [](FaultPlan& plan) {
+       [](PresetFaults& plan) {
          plan.reach_points(plan.draw.between(1, 4));
          if (plan.draw.chance(0.3)) plan.kill_workers(1);
          if (plan.draw.chance(0.3)) plan.kill_ps(1);
@@ -208,7 +208,7 @@ inline std::vector<Preset> presets() {
          const int64_t paces[] = {0, 50, 300};
          o.pace_ms = paces[draw.below(3)];
        },
-       [](FaultPlan& plan) { plan.swarm(); }},
+       [](PresetFaults& plan) { plan.swarm(); }},
   };
 }
 // Throws: Error(invalid_argument).
