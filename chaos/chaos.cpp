@@ -21,6 +21,7 @@ namespace {
 
 using sim::Faults;
 using sim::History;
+using sim::kError;
 using sim::Violation;
 
 constexpr int kProcessesMax = 64;          // each of them runs in this thread
@@ -31,7 +32,6 @@ constexpr uint64_t kTwiceEvery = 8;        // seeds; the first one, too
 constexpr int64_t kEventsOfStep = 20'000;  // at most, over all processes and all that fails
 constexpr int64_t kHeartbeats = 10;        // a second, of each link, both ways
 constexpr int64_t kFaultsSeconds = 300;    // of virtual time, the faults and the waits after them
-const char* const kError = "error";        // the name of a failure that is no invariant's
 
 template <class... Parts>
 [[noreturn]] void refuse(const Parts&... parts) {
@@ -250,25 +250,23 @@ class Seed {
 
   // Adds to the report; its failure, if there is one.
   void run(bool twice, ChaosReport& report) {
-    History history, again;
-    sim::SimOutcome outcome, second;
-    try {
-      training_->run(training_->faults(), history, &outcome);
-      if (twice) training_->run(training_->faults(), again, &second);
-      if (twice && again.hash() != history.hash()) throw impure();
-    } catch (const Violation& v) {
+    std::vector<sim::SimOutcome> outcomes;  // of each run
+    const auto world = [this, &outcomes](History& history) {
+      training_->run(training_->faults(), history, &outcomes.emplace_back());
+    };
+    if (std::optional<Violation> broken = sim::SeedRun().run(world, twice)) {
       // Bits that differ from a run without faults although there are none.
-      const bool differs = v.invariant == "I5" && training_->broken_by({}) == "I5";
-      const Violation& broken = differs ? impure() : v;
-      report.failure = failure(broken.invariant, broken.text);
-    } catch (const std::exception& e) {
-      report.failure = failure(kError, e.what());
+      const bool differs = broken->invariant == "I5" && training_->broken_by({}) == "I5";
+      if (differs || broken->invariant == "I23") broken = impure();
+      report.failure = failure(broken->invariant, broken->text);
     }
+    const sim::SimOutcome& outcome = outcomes.front();
     report.acknowledged += outcome.acknowledged;
     report.lost += outcome.lost;
-    report.simulated_seconds +=
-        static_cast<double>(outcome.us + second.us + training_->calm_us()) * 1e-6;
     for (const auto& [kind, n] : outcome.faults) report.faults[kind] += n;
+    int64_t us = training_->calm_us();
+    for (const sim::SimOutcome& one : outcomes) us += one.us;
+    report.simulated_seconds += static_cast<double>(us) * 1e-6;
   }
 
  private:
@@ -297,9 +295,7 @@ class Seed {
     out.faults = sim::to_text(all, shape_);
     Faults least = all;
     if (options_.shrink && invariant != "I23") {
-      least = sim::shrink(all, [&](const Faults& fewer) {
-                return training_->broken_by(fewer) == invariant;
-              }).faults;
+      least = training_->least(invariant).faults;
       out.shrunk = sim::to_text(least, shape_);
     }
     out.replay = detail::concat("ChaosOptions{.first_seed = ", seed_, ", .seeds = 1, .faults = \"",
@@ -316,11 +312,7 @@ class Seed {
   // std::filesystem::filesystem_error.
   std::string write(const Faults& faults, const std::string& outcome) const {
     History history(true);
-    try {
-      training_->run(faults, history);
-    } catch (const Violation&) {
-    } catch (const std::exception&) {  // the same as before
-    }
+    sim::broken_in([&] { training_->run(faults, history); });  // the same as before
     const std::string folder = detail::concat(options_.report_dir, "/seed-", seed_);
     sim::write_report(folder, detail::concat("seed ", seed_), outcome, history);
     return folder + "/index.html";

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "chaos/seed_run.hpp"
 #include "chaos/shrink.hpp"
 #include "chaos/sim_cluster.hpp"
 
@@ -62,14 +63,12 @@ class SeedTraining {
   // The invariant that the run breaks, or "".
   std::string broken_by(const Faults& faults) const {
     History silent;
-    try {
-      run(faults, silent);
-    } catch (const Violation& v) {
-      return v.invariant;
-    } catch (const std::exception&) {
-      return "error";
-    }
-    return "";
+    const auto broken = broken_in([&] { run(faults, silent); });
+    return broken ? broken->invariant : "";
+  }
+  // The fewest of its faults that break this invariant. Requires: all of them do.
+  Shrunk least(const std::string& invariant) const {
+    return shrink(faults_, [&](const Faults& fewer) { return broken_by(fewer) == invariant; });
   }
 
  private:

@@ -178,14 +178,9 @@ class Run {
  private:
   std::string shards_broken() const {
     sim::History silent;
-    try {
-      sim::ShardWorld(*shards_, seed_, nullptr, silent).run();
-    } catch (const sim::Violation& v) {
-      return v.invariant;
-    } catch (const std::exception&) {
-      return "error";
-    }
-    return "";
+    const auto broken =
+        sim::broken_in([&] { sim::ShardWorld(*shards_, seed_, nullptr, silent).run(); });
+    return broken ? broken->invariant : "";
   }
 
   const Mutant mutant_;

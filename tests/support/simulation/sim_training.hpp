@@ -60,12 +60,9 @@ inline Scenario training_scenario(const std::string& name, uint64_t seeds,
   };
   const auto shrink = [name, options, faults](uint64_t seed, const std::string& invariant) {
     const Training training(seed, options, faults);
-    const std::string wanted = invariant.empty() ? "error" : invariant;
-    const Shrunk least = sim::shrink(training.faults(), [&](const Faults& fewer) {
-      return training.broken_by(fewer) == wanted;
-    });
+    const Shrunk least = training.least(invariant);
     return detail::concat(least.faults.size(), " of ", training.faults().size(), " faults break ",
-                          wanted, ", after ", least.runs, " runs\n  replay: ./dev sim ", name,
+                          invariant, ", after ", least.runs, " runs\n  replay: ./dev sim ", name,
                           " ", seed, " --faults \"", to_text(least.faults), "\"");
   };
   return {name, seeds, body, std::move(also), shrink};

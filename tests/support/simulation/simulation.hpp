@@ -20,7 +20,7 @@
 
 #include <doctest/doctest.h>
 
-#include "chaos/history.hpp"
+#include "chaos/seed_run.hpp"
 #include "chaos/sim_report.hpp"
 
 namespace troupe::sim {
@@ -92,14 +92,8 @@ class Scenario {
 
   // The invariant that a run of this seed breaks, or "".
   std::string broken_by(uint64_t seed) const {
-    History history, again;
-    try {
-      body_(seed, history);
-      body_(seed, again);
-    } catch (const Violation& v) {
-      return v.invariant;
-    }
-    return history.hash() == again.hash() ? "" : "I23";
+    const auto broken = SeedRun().run([&](History& history) { body_(seed, history); }, true);
+    return broken ? broken->invariant : "";
   }
 
  private:
@@ -143,23 +137,14 @@ class Scenario {
   bool run_seed(uint64_t seed, bool asked_for, bool twice) const {
     const SimRequest request;
     const bool all = asked_for && (request.verbose || request.out);
-    History history(all), again(all);
+    SeedRun run(all);
+    History& history = run.first;
     if (asked_for && request.until) history.stop_at(std::strtoll(request.until, nullptr, 10));
-    History* current = &history;
-    try {
-      body_(seed, history);
-      current = &again;
-      if (twice) body_(seed, again);
-      current = &history;
-      us_ += history.us() + again.us();
-      if (twice && history.hash() != again.hash())
-        throw Violation{"I23", "two runs of this seed differ"};
-    } catch (const Violation& v) {
-      if (v.invariant == History::kStopped) return stopped(seed, history, v.text);
-      return failed(seed, *current, v.invariant, v.text);
-    } catch (const std::exception& e) {
-      return failed(seed, *current, "", e.what());
-    }
+    const auto broken = run.run([&](History& of) { body_(seed, of); }, twice);
+    if (broken && broken->invariant == History::kStopped)
+      return stopped(seed, history, broken->text);
+    if (broken) return failed(seed, run.history(), *broken);
+    us_ += history.us() + run.second.us();
     if (asked_for) {
       if (request.verbose) history.print(std::cout);
       std::cout << name_ << " seed " << seed << ": " << history.events() << " events, history hash "
@@ -176,9 +161,8 @@ class Scenario {
     report(seed, history, "stopped:" + state);
     return true;
   }
-  bool failed(uint64_t seed, const History& history, const std::string& invariant,
-              const std::string& why) const {
-    const std::string text = invariant.empty() ? why : invariant + ": " + why;
+  bool failed(uint64_t seed, const History& history, const Violation& broken) const {
+    const std::string text = detail::concat(broken.invariant, ": ", broken.text);
     const SimRequest request;
     history.print(std::cout);
     const char* const faults = SimRequest::faults();
@@ -186,14 +170,10 @@ class Scenario {
                     << (faults ? detail::concat(" --faults \"", faults, "\"") : ""));
     if (request.out && request.is_of(name_)) {
       History all(true);
-      try {
-        body_(seed, all);
-      } catch (const Violation&) {
-      } catch (const std::exception&) {  // the same again, which has been told
-      }
+      broken_in([&] { body_(seed, all); });  // the same again, which has been told
       report(seed, all, text);
     }
-    if (request.shrink && shrink_) std::cout << shrink_(seed, invariant) << std::endl;
+    if (request.shrink && shrink_) std::cout << shrink_(seed, broken.invariant) << std::endl;
     return false;
   }
   void report(uint64_t seed, const History& history, const std::string& outcome) const {
