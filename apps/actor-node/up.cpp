@@ -23,6 +23,7 @@
 #include "apps/failpoints.hpp"
 #include "apps/folder_claim.hpp"
 #include "apps/plugins.hpp"
+#include "apps/scratch_folder.hpp"
 #include "apps/words.hpp"
 #include "troupe/custom_op.hpp"
 
@@ -126,35 +127,25 @@ std::vector<std::string> node_flags(const NodeFlags& given) {
 // The folder for logs and pid files. A temporary one goes with this object.
 class RunFolder {
  public:
-  explicit RunFolder(const std::optional<std::string>& named) : keep_(named.has_value()) {
-    if (keep_) {
+  explicit RunFolder(const std::optional<std::string>& named) {
+    if (named) {
       path_ = std::filesystem::absolute(*named);
       std::filesystem::create_directories(path_);
       claim_.emplace(path_, "--run-dir");  // pid files of two runs would be mixed up
       return;
     }
-    std::error_code error;
-    const std::filesystem::path temporary = std::filesystem::temp_directory_path(error);
-    if (error)
-      throw Error(Errc::io, "no folder for temporary files: ", error.message(),
-                  "; let TMPDIR name one, or give --run-dir");
-    std::string pattern = (temporary / "troupe-XXXXXX").string();
-    if (!mkdtemp(pattern.data()))
-      throw Error(Errc::io, "no temporary folder ", pattern, ": ", std::strerror(errno));
-    path_ = std::filesystem::absolute(pattern);
-  }
-  ~RunFolder() {
-    std::error_code ignored;
-    if (!keep_) std::filesystem::remove_all(path_, ignored);
+    path_ = scratch_.emplace().path();
   }
   RunFolder(const RunFolder&) = delete;
   const std::filesystem::path& path() const { return path_; }
-  void keep() { keep_ = true; }
+  void keep() {
+    if (scratch_) scratch_->keep();
+  }
 
  private:
-  bool keep_;
   std::filesystem::path path_;
   std::optional<FolderClaim> claim_;
+  std::optional<ScratchFolder> scratch_;
 };
 
 // PROGRAM, its nodes, and how all of them end.

@@ -14,28 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/scratch_folder.hpp"
 #include "troupe/error.hpp"
-
-// A folder of its own in the one for temporary files; gone with this object.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "troupe-XXXXXX").string();
-    if (!mkdtemp(pattern.data()))
-      throw troupe::Error(troupe::Errc::io, "no temporary folder ", pattern, ": ",
-                          std::strerror(errno), "; let TMPDIR name a folder to write into");
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // All of a file; of standard input for "-". Throws: Error(io) naming the file, and `what` it should
 // be; Error(bad_data) for more than a person would look at.
@@ -100,7 +80,7 @@ inline ProgramTexts texts_from_program(const std::vector<std::string>& command,
   constexpr int kSessionsMax =
       256;  // as many as a process hands out (actors/observe/handed_out.hpp)
   const ScratchFolder folder;
-  const std::string path = folder.path() + "/session";
+  const std::string path = (folder.path() / "session").string();
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);

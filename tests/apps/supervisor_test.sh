@@ -87,6 +87,23 @@ for signal in TERM KILL; do
   [ $signal = KILL ] || [ $code = 143 ] || fail "SIGTERM, with a stopped program: exit code $code"
 done
 
+# The next supervisor removes the temporary folder of one that was killed, and no other.
+"$build/actor-node" up bash -c 'echo "$TROUPE_RUN_DIR" >"$0"; exec sleep 1000' "$out/live" &
+live=$!
+pids+=("$live")
+"$build/actor-node" up bash -c 'echo "$TROUPE_RUN_DIR" >"$0"; kill -9 $PPID' "$out/dead" 2>/dev/null
+timeout 60 "$build/actor-node" up --restarts 0 bash -c '
+  until [ -s "$TROUPE_RUN_DIR/worker-0.pid" ]; do read -rt 0.02 <> <(:); done
+  echo "$TROUPE_RUN_DIR" >"$0"; kill -9 "$(<"$TROUPE_RUN_DIR/worker-0.pid")"; sleep 1000' "$out/kept" >"$out/log" 2>&1  # its logs are to be looked at
+wait_for 20 [ -s "$out/live" ] || fail 'a supervisor did not begin'
+mkdir "$TMPDIR/troupe-other"
+timeout 20 "$build/actor-node" up true >"$out/log" 2>&1
+[ ! -e "$(<"$out/dead")" ] || fail 'the folder of a killed supervisor is left'
+[ -e "$(<"$out/live")/cluster.spec" ] && [ -e "$(<"$out/kept")/cluster.spec" ] && [ -e "$TMPDIR/troupe-other" ] || fail 'a folder in use is gone'
+kill $live
+wait $live
+rm -r "$(<"$out/kept")" "$TMPDIR/troupe-other"
+
 # A program gets the signal that stops its supervisor, and the signal ends both.
 declare -A codes=([INT]=130 [HUP]=129 [TERM]=143)
 for signal in INT HUP TERM; do
