@@ -2,8 +2,10 @@
 //
 // It is the process supervisor: it starts the nodes and PROGRAM, keeps the nodes alive
 // (local_cluster.hpp), tells PROGRAM by its environment where the cluster is, and ends with
-// PROGRAM's exit code, leaving no process behind.
+// PROGRAM's exit code, leaving no process behind, also none that PROGRAM has started. If it is
+// killed itself, the kernel ends the nodes and PROGRAM, and not the processes of PROGRAM.
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +14,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <set>
 
 #include "apps/actor-node/local_cluster.hpp"
 #include "apps/actor-node/secret_file.hpp"
@@ -148,6 +152,25 @@ class RunFolder {
   std::optional<ScratchFolder> scratch_;
 };
 
+// The children of this process, as the kernel lists them.
+std::vector<pid_t> children() {
+  std::vector<pid_t> out;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it("/proc", error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.find_first_not_of("0123456789") != name.npos) continue;
+    std::ifstream in(it->path() / "stat");
+    std::string stat;
+    std::getline(in, stat, '\0');
+    const size_t behind_name = stat.rfind(") ");  // then the state and the parent
+    if (behind_name != stat.npos && behind_name + 4 < stat.size() &&
+        std::strtol(stat.c_str() + behind_name + 4, nullptr, 10) == getpid())
+      out.push_back(static_cast<pid_t>(std::stol(name)));
+  }
+  return out;
+}
+
 // PROGRAM, its nodes, and how all of them end.
 class Supervisor {
  public:
@@ -166,10 +189,28 @@ class Supervisor {
       if (stopping_ && !pressed_ && Time::now() > stop_deadline_ - kStopPatience / 2) press();
       if (stopping_ && !killed_ && Time::now() > stop_deadline_) kill_all();
     }
+    end_left();
     return exit_code_ < 0 ? 128 + signal_to_pass() : exit_code_;
   }
 
  private:
+  // PROGRAM may be a script that leaves processes behind, whose reaper this process is.
+  void end_left() {
+    const auto deadline = Time::now() + (killed_ ? Time::duration{} : kStopPatience);
+    std::set<pid_t> asked;
+    for (;;) {
+      pid_t ended = 0;
+      while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) asked.erase(ended);
+      if (ended < 0) return;  // there are no more
+      const bool late = Time::now() >= deadline;
+      for (const pid_t pid : children())
+        if (late || asked.insert(pid).second) {
+          kill(pid, late ? SIGKILL : SIGTERM);
+          kill(pid, SIGCONT);  // or a stopped process would not hear of it
+        }
+      wait_for_signal(std::chrono::milliseconds(200));
+    }
+  }
   void ended(pid_t pid, int status) {
     if (pid == program_) {
       program_ = -1;
@@ -228,6 +269,7 @@ int run(const UpOptions& given, const std::vector<std::string>& command,
                                     millis(given.restarts_within)};
   catch_signals({SIGTERM, SIGINT, SIGHUP, SIGCHLD});
   signal(SIGPIPE, SIG_IGN);  // the end of a reader of our lines ends no cluster
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
   RunFolder folder(given.run_dir);
   LocalCluster cluster(troupe::local_cluster_spec(given.ps, given.workers, given.first_port),
                        announced(given.announce), folder.path(), node_flags(given.node), limits,

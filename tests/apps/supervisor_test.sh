@@ -87,6 +87,20 @@ for signal in TERM KILL; do
   [ $signal = KILL ] || [ $code = 143 ] || fail "SIGTERM, with a stopped program: exit code $code"
 done
 
+# Processes that a program has started end with the supervisor: when the program has ended, after
+# SIGTERM, and in any state or group.
+for how in ends TERM; do
+  rm -f "$out/pid-"*
+  timeout 40 "$build/actor-node" up --threads 1 bash -c '
+    (setsid bash -c "echo \$\$ >$0-own; exec sleep 1000" &)
+    (bash -c "echo \$\$ >$0-stopped; kill -STOP \$\$" &)
+    until [ -s "$0-own" ] && [ -s "$0-stopped" ] && grep -q "^State:.T" "/proc/$(<"$0-stopped")/status"; do read -rt 0.02 <> <(:); done
+    [ $1 = ends ] || { kill -$1 $PPID; sleep 1000; }' "$out/pid" $how >"$out/log" 2>&1
+  code=$?
+  [ $code = $([ $how = ends ] && echo 0 || echo 143) ] || fail "with processes that a program has left ($how): exit code $code"
+  for file in "$out/pid-own" "$out/pid-stopped"; do has_ended "$(<"$file")" 2>/dev/null || fail "$how: a process of the program is left"; done
+done
+
 # The next supervisor removes the temporary folder of one that was killed, and no other.
 "$build/actor-node" up bash -c 'echo "$TROUPE_RUN_DIR" >"$0"; exec sleep 1000' "$out/live" &
 live=$!
