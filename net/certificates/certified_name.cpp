@@ -11,7 +11,6 @@ namespace troupe {
 namespace {
 
 constexpr std::string_view kScheme = "troupe://";
-constexpr const char* kProgramJob = "client";
 
 // Removes `begin` from the front of `text`.
 bool eat(std::string_view& text, std::string_view begin) {

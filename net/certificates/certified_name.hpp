@@ -19,6 +19,7 @@ struct x509_st;  // OpenSSL's X509
 namespace troupe {
 
 inline constexpr int32_t kAnyTask = -1;
+inline constexpr const char* kProgramJob = "client";  // programs draw the numbers of their tasks
 
 struct CertifiedName {
   std::string cluster;

@@ -127,9 +127,13 @@ std::shared_ptr<const TlsIdentity> TlsFiles::current() const {
 void TlsFiles::check_name(const std::string& cluster, const std::string& job, int32_t task) const {
   const CertifiedName name = current()->name;
   if (name.covers(cluster, job, task == kAnyTask ? name.task : task)) return;
+  const CertifiedName own{cluster, job, task, ""};
+  const bool program = job == kProgramJob;
   throw Error(Errc::bad_configuration, "the certificate in ", folder_, " is that of ", name.words(),
-              ", and this process is ", CertifiedName{cluster, job, task, ""}.words(),
-              "; actor-node certs issue makes one for it");
+              ", and this process is ",
+              program ? detail::concat("a program in cluster \"", cluster, "\"") : own.words(),
+              "; actor-node certs issue makes one for ",
+              program ? "programs, under a name of your own, such as digits" : "it");
 }
 
 void TlsFiles::watch(std::shared_ptr<spdlog::logger> log) {

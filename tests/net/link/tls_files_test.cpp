@@ -84,6 +84,11 @@ TEST_CASE("a process refuses a certificate of another name") {
       "this process is /job:worker/task:4 of cluster \"test\"");
   has(fault("test", "ps", 3), "/job:ps/task:3");
   has(fault("blue", "worker", 3), "cluster \"blue\"");
+  // A program has another number each time.
+  const std::string program = fault("test", "client", 17);
+  has(program, "and this process is a program in cluster \"test\"; ");
+  has(program, "certs issue makes one for programs, under a name of your own");
+  CHECK(program.find("17") == program.npos);
 }
 
 TEST_CASE("files of certificates that change are used for new links, when they stand still") {
