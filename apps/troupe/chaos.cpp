@@ -232,8 +232,8 @@ int run(const ChaosOptions& given, const std::vector<std::string>& program, RunO
   catch_signals({SIGTERM, SIGINT, SIGHUP, SIGCHLD});
   signal(SIGPIPE, SIG_IGN);
   std::optional<ScratchFolder> scratch;
-  std::filesystem::path folder =
-      std::filesystem::absolute(given.run_dir ? *given.run_dir : scratch.emplace().path());
+  std::filesystem::path folder = std::filesystem::absolute(
+      given.run_dir ? std::filesystem::path(*given.run_dir) : scratch.emplace().path());
   std::filesystem::create_directories(folder);
   const FolderClaim claim(folder, "--run-dir");
   folder /= "nodes";  // `up` claims its own
