@@ -289,7 +289,7 @@ TEST_CASE("each mutant that simulations can see is found, by at most ten faults"
   const auto table = table_of(read_page());
   size_t found = 0;
   for (const MutantRow& row : rows()) {
-    CAPTURE(row.name);
+    CAPTURE(std::string(row.name));
     const auto cells = table.find(row.name);
     REQUIRE(cells != table.end());
     const bool is_found = cells->second.size() == 7;
