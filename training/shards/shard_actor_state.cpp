@@ -15,8 +15,6 @@
 namespace troupe {
 namespace {
 
-// Epochs grow by one at each restore. One near the end of the numbers would leave none behind it.
-constexpr uint64_t kEpochsAheadMax = uint64_t{1} << 32;
 // Files of one shard that wait for the disk at a time. Each keeps the values of its step.
 constexpr int kWritesMax = 2;
 
@@ -195,7 +193,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   if (const auto asker = caf::actor_cast<caf::actor_addr>(self->current_sender());
       !owner.may_begin_epochs(asker))
     return to_caf(Errc::stale, "the shard is of another session, which begins its epochs");
-  if (m.epoch - shard->epoch() > kEpochsAheadMax)
+  if (m.epoch - shard->epoch() > ShardOwner::kEpochsAheadMax)
     return to_caf(Errc::invalid_argument, detail::concat("epoch ", m.epoch, " is too far from ",
                                                          shard->epoch(), ", the shard's"));
   const bool restores = m.mode != BeginEpoch::reset && m.mode != BeginEpoch::keep;

@@ -9,10 +9,11 @@ bool ShardOwner::ask(const CreateShard& m, const caf::actor_addr& asker, TimePoi
   const bool first = !session_;
   if (first) alone_ = m.session != 0 && m.container == own_container(m.session);
   const bool free = away_ && (ended_ || now - *away_ >= kAway);
-  const bool better = m.claim > claim_ || (m.takes_over && free);
+  const bool later = m.claim > claim_ && m.claim - claim_ <= kEpochsAheadMax;
+  const bool better = later || (m.takes_over && free);
   if (first || (better && takes_orders_of(asker.node()))) {
     session_ = asker;
-    claim_ = std::max(claim_, m.claim);
+    if (later) claim_ = m.claim;
   }
   if (asker != session_) return false;
   away_.reset();

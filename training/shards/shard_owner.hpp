@@ -24,6 +24,8 @@ class ShardOwner {
   using TimePoint = std::chrono::steady_clock::time_point;
   // Longer than a link is lost, shorter than a program that was started again wants to wait.
   static constexpr std::chrono::seconds kAway{10};
+  // Epochs grow by one at each restore. One near the end of the numbers would leave none behind it.
+  static constexpr uint64_t kEpochsAheadMax = uint64_t{1} << 32;
 
   // Settles whose the shard is. True: it is the asker's.
   bool ask(const CreateShard& m, const caf::actor_addr& asker, TimePoint now);

@@ -318,6 +318,8 @@ TEST_CASE("the session that made a shard is told so each time it asks, others ne
     CHECK(!created(first));
     CHECK(!created(first, 2));
     CHECK(created(second, 2));
+    CHECK(!created(first, ~uint64_t{0}));  // no later claim would be left
+    CHECK(created(first, 3));
   }
   process.stop();
 }
