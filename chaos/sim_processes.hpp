@@ -87,7 +87,7 @@ class SimProcesses {
   bool any_program(bool (SimTrainer::*is)() const) const;
   bool program_died() const;
   bool any_ps_died() const;
-  bool shards_serve() const;  // those of every ps
+  bool shards_serve() const;  // of every ps
   // As the checks believe (SimClusterOptions::deaths_denied).
   bool ps_died() const { return !world_.options.deaths_denied && any_ps_died(); }
   // False for the shards of a program that has died.
