@@ -68,6 +68,8 @@ class History {
     lines_.push_back(std::move(line));
     if (!keep_all_ && lines_.size() > kKept) lines_.pop_front();
   }
+  void struck(int64_t faults) { faults_ += faults; }  // by the world, when its run is over
+  int64_t faults() const { return faults_; }
   uint64_t hash() const { return hash_; }
   int64_t events() const { return events_; }
   int64_t us() const { return lines_.empty() ? 0 : lines_.back().us; }  // virtual time of the last
@@ -86,7 +88,7 @@ class History {
  private:
   const bool keep_all_;
   uint64_t hash_ = kFnvStart;
-  int64_t events_ = 0, began_us_ = 0, stop_at_ = -1;
+  int64_t events_ = 0, faults_ = 0, began_us_ = 0, stop_at_ = -1;
   std::function<int64_t()> clock_;
   std::string first_;
   std::deque<Line> lines_;

@@ -56,7 +56,9 @@ inline Scenario training_scenario(const std::string& name, uint64_t seeds,
                                   std::vector<uint64_t> also = {}) {
   const auto body = [options, faults](uint64_t seed, History& history) {
     const Training training(seed, options, faults);
-    training.run(training.faults(), history);
+    SimOutcome outcome;
+    training.run(training.faults(), history, &outcome);
+    for (const auto& [kind, times] : outcome.faults) history.struck(times);
   };
   const auto shrink = [name, options, faults](uint64_t seed, const std::string& invariant) {
     const Training training(seed, options, faults);

@@ -97,6 +97,11 @@ class Scenario {
   }
 
  private:
+  // Runs of seeds, other than those without faults.
+  struct Total {
+    int64_t us = 0;  // of virtual time
+    int64_t faults = 0;
+  };
   static constexpr int kFailuresMax = 10;
   static constexpr uint64_t kTwiceEvery = 8;  // seeds of a long run
 
@@ -116,7 +121,7 @@ class Scenario {
               1'000'000 % 1'000'000'000'000;
     }
     std::cout << name_ << ": seeds from " << first << " on" << std::endl;
-    us_ = 0;
+    total_ = {};
     const std::clock_t began = std::clock();
     std::string failed;
     int failures = 0;
@@ -127,10 +132,10 @@ class Scenario {
         failed += detail::concat(" ", seed);
       }
     const double cpu_seconds = static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC,
-                 seconds = static_cast<double>(us_) * 1e-6;
+                 seconds = static_cast<double>(total_.us) * 1e-6;
     std::cout << name_ << ": " << seed - first << " seeds, " << seconds << " s simulated, "
-              << seconds / cpu_seconds << " times real time on a core, " << failures
-              << " failed:" << failed << std::endl;
+              << total_.faults << " faults, " << seconds / cpu_seconds
+              << " times real time on a core, " << failures << " failed:" << failed << std::endl;
   }
 
   // Returns whether no invariant is broken. `twice`: checks I23.
@@ -144,7 +149,8 @@ class Scenario {
     if (broken && broken->invariant == History::kStopped)
       return stopped(seed, history, broken->text);
     if (broken) return failed(seed, run.history(), *broken);
-    us_ += history.us() + run.second.us();
+    total_.us += history.us() + run.second.us();
+    total_.faults += history.faults() + run.second.faults();
     if (asked_for) {
       if (request.verbose) history.print(std::cout);
       std::cout << name_ << " seed " << seed << ": " << history.events() << " events, history hash "
@@ -189,7 +195,7 @@ class Scenario {
   const Body body_;
   const std::vector<uint64_t> also_;
   const Shrink shrink_;
-  mutable int64_t us_ = 0;  // virtual time of the last runs, but for those without faults
+  mutable Total total_;  // of the last runs
 };
 
 }  // namespace troupe::sim
