@@ -218,9 +218,10 @@ std::shared_ptr<const void> ParameterGroup::claim_training() {
   if (!training_.expired()) return nullptr;
   TrainingSteps& steps = master_.runs().steps();
   steps.train(true);
-  std::shared_ptr<const void> out(&steps, [&steps, group = shared_from_this()](const void*) {
+  // training_ keeps the deleter alive, which must not keep this alive.
+  std::shared_ptr<const void> out(&steps, [&steps, weak = weak_from_this()](const void*) {
     steps.train(false);
-    group->train({});
+    if (const auto group = weak.lock()) group->train({});
   });
   training_ = out;
   return out;
