@@ -31,7 +31,7 @@ std::string lacks(const Program& program, bool checked = true) {
   const auto has = [](const std::string& text, const char* word) {
     return text.find(word) != text.npos;
   };
-  // Sanitizers stand in place of libc's checked functions.
+  // Sanitizers stand in place of the stack protector and of libc's checked functions.
   const bool sanitized = has(program.symbols, "__asan_") || has(program.symbols, "__tsan_");
   std::string out;
   const auto want = [&](bool is_there, const char* name) {
@@ -40,7 +40,7 @@ std::string lacks(const Program& program, bool checked = true) {
   want(has(program.headers, " PIE\n"), "PIE");  // of the flags in its dynamic section
   want(has(program.headers, "GNU_RELRO"), "RELRO");
   want(has(program.headers, "Flags: NOW"), "BIND_NOW");
-  want(has(program.symbols, "__stack_chk_fail"), "stack protector");
+  want(sanitized || has(program.symbols, "__stack_chk_fail"), "stack protector");
   want(!checked || sanitized || has(program.symbols, "_chk@"), "_FORTIFY_SOURCE");
   return out;
 }
