@@ -178,6 +178,8 @@ class Supervisor {
       : cluster_(cluster), say_(std::move(say)) {}
 
   int run(const Spawn& program) {
+    const std::vector<pid_t> before = children();  // of the process that became this one by exec
+    others_.insert(before.begin(), before.end());
     cluster_.look();  // starts all nodes
     program_ = spawn(program, say_);
     program_name_ = std::filesystem::path(program.command[0]).filename().string();
@@ -196,20 +198,26 @@ class Supervisor {
  private:
   // PROGRAM may be a script that leaves processes behind, whose reaper this process is.
   void end_left() {
-    const auto deadline = Time::now() + (killed_ ? Time::duration{} : kStopPatience);
+    const auto late = Time::now() + (killed_ ? Time::duration{} : kStopPatience);
     std::set<pid_t> asked;
-    for (;;) {
-      pid_t ended = 0;
-      while ((ended = waitpid(-1, nullptr, WNOHANG)) > 0) asked.erase(ended);
-      if (ended < 0) return;  // there are no more
-      const bool late = Time::now() >= deadline;
-      for (const pid_t pid : children())
-        if (late || asked.insert(pid).second) {
-          kill(pid, late ? SIGKILL : SIGTERM);
+    for (std::vector<pid_t> left = still_left(); !left.empty(); left = still_left()) {
+      if (Time::now() > late + kStopPatience)
+        return say_(LogLevel::warn,
+                    troupe::detail::concat(left.size(), " processes of ", program_name_,
+                                           " cannot be ended, ", left.front(), " among them"));
+      for (const pid_t pid : left)
+        if (Time::now() >= late || asked.insert(pid).second) {
+          kill(pid, Time::now() >= late ? SIGKILL : SIGTERM);
           kill(pid, SIGCONT);  // or a stopped process would not hear of it
         }
       wait_for_signal(std::chrono::milliseconds(200));
     }
+  }
+  std::vector<pid_t> still_left() {
+    while (waitpid(-1, nullptr, WNOHANG) > 0) continue;
+    std::vector<pid_t> out = children();
+    std::erase_if(out, [this](pid_t pid) { return others_.count(pid) > 0; });
+    return out;
   }
   void ended(pid_t pid, int status) {
     if (pid == program_) {
@@ -252,6 +260,7 @@ class Supervisor {
 
   LocalCluster& cluster_;
   const troupe::LogSink say_;
+  std::set<pid_t> others_;  // children that are neither PROGRAM's nor nodes
   pid_t program_ = -1;
   std::string program_name_;
   int exit_code_ = -1;
