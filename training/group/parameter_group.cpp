@@ -164,7 +164,14 @@ void ParameterGroup::establish(Start start, Done done) {
       routes_.send_all(done);
     };
     // Another session decides: this one follows it to its epoch. No training is in the first one.
-    if (!owner()) return maker_.wait_serving(table_.numbers(), /*epoch=*/2, tell_all);
+    if (!owner()) {  // shard 0 may be a new one, which does not know this session's replicas
+      const auto claim = [this, tell_all](Errc code, const std::string& text) {
+        if (code != Errc::ok) return tell_all(code, text);
+        maker_.ask_owner(parameters_.replicas(), std::make_shared<ShardMaker::OwnerSeen>(),
+                         tell_all);
+      };
+      return maker_.wait_serving(table_.numbers(), /*epoch=*/2, claim);
+    }
     if (start.mode != BeginEpoch::keep) {
       table_.rule = start.rule.value_or(table_.rule);
       table_.rate_scale = start.rate_scale;
@@ -181,10 +188,10 @@ void ParameterGroup::establish(Start start, Done done) {
   });
 }
 
-void ParameterGroup::ask_away(std::shared_ptr<bool> away, Done done) {
-  post([this, away = std::move(away), done = calls_.add(std::move(done))] {
+void ParameterGroup::ask_owner(std::shared_ptr<ShardMaker::OwnerSeen> seen, Done done) {
+  post([this, seen = std::move(seen), done = calls_.add(std::move(done))] {
     if (owner() || table_.numbers().empty()) return done(Errc::ok, {});
-    maker_.ask_away(parameters_.replicas(), away, done);
+    maker_.ask_owner(parameters_.replicas(), seen, done);
   });
 }
 

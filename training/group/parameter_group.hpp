@@ -69,7 +69,7 @@ class ParameterGroup final : public MeshListener,
   // These parameters are in training as long as the result lives; null: they are already. Any
   // thread.
   std::shared_ptr<const void> claim_training();
-  // Before ask_away() and establish(), which then fail while another session trains one of these
+  // Before ask_owner() and establish(), which then fail while another session trains one of these
   // replicas of a shared container. They are this session's until its training is over. Any thread.
   void train(std::vector<int32_t> replicas);
   // For parameters that another session owns: true if it has begun an epoch since establish(). By
@@ -110,8 +110,8 @@ class ParameterGroup final : public MeshListener,
   std::vector<int32_t> replicas_in_graph() const { return parameters_.replicas(); }
   bool shared() const { return !options_.container.empty(); }
   bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
-  // As ShardMaker::ask_away(). Requires: ensure().
-  void ask_away(std::shared_ptr<bool> away, Done done);
+  // As ShardMaker::ask_owner(). Requires: ensure(), and that this is not the owner.
+  void ask_owner(std::shared_ptr<ShardMaker::OwnerSeen> seen, Done done);
   // Becomes the owner of a container whose owner has gone, as ShardMaker::take_over().
   void take_over(Done done);
   bool took_over() const { return maker_.took_over(); }

@@ -138,8 +138,10 @@ void ShardMaker::train(std::vector<int32_t> trains, const std::vector<int32_t>& 
   if (!shared_) return;
   const bool lets_go = trains.empty() && !trains_.empty();
   trains_ = std::move(trains);
-  if (lets_go && table_.shards.count(0))
-    ask_first(order_of(0, replicas), [](Errc, const std::string&, const ShardDescription&) {});
+  if (!lets_go || !table_.shards.count(0)) return;
+  CreateShard order = order_of(0, replicas);
+  order.makes = false;
+  ask_first(std::move(order), [](Errc, const std::string&, const ShardDescription&) {});
 }
 
 // A session that trains the same replicas may be about to be missed.
@@ -160,11 +162,11 @@ void ShardMaker::ask_first(
       });
 }
 
-void ShardMaker::ask_away(const std::vector<int32_t>& replicas, std::shared_ptr<bool> away,
-                          Done done) {
+void ShardMaker::ask_owner(const std::vector<int32_t>& replicas, std::shared_ptr<OwnerSeen> seen,
+                           Done done) {
   ask_first(order_of(0, replicas),
-            [away, done](Errc code, const std::string& text, const ShardDescription& d) {
-              if (code == Errc::ok) *away = d.created || d.owner_away;
+            [seen, done](Errc code, const std::string& text, const ShardDescription& d) {
+              if (code == Errc::ok) *seen = {d.created || d.owner_away, d.owner_trains};
               done(code, text);
             });
 }

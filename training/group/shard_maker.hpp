@@ -49,13 +49,16 @@ class ShardMaker {
   // True if one of them is in a later epoch than the table; false if none answers.
   void ask_epoch(const std::vector<int32_t>& shards, std::function<void(bool is_new)> done);
   // This session trains these replicas of a shared container from now on, which it tells shard 0
-  // with its next request; none: at once.
+  // when it asks for the container next; none: at once.
   void train(std::vector<int32_t> trains, const std::vector<int32_t>& replicas);
-  // `away`: whether the owner of the container is, as far as shard 0 knows. Done gets stale while
-  // another session trains one of this session's replicas, or there is no shard 0.
-  void ask_away(const std::vector<int32_t>& replicas, std::shared_ptr<bool> away, Done done);
+  // The owner of the container, as far as shard 0 knows. Done gets stale while another session
+  // trains one of this session's replicas, or there is no shard 0.
+  struct OwnerSeen {
+    bool away = false, trains = true;
+  };
+  void ask_owner(const std::vector<int32_t>& replicas, std::shared_ptr<OwnerSeen> seen, Done done);
   // Asks for the shards of another session that has gone, as they are. Done gets ok: owner() says
-  // whether they are this session's; stale: as ask_away(), or their owner is away, and may come
+  // whether they are this session's; stale: as ask_owner(), or their owner is away, and may come
   // back for some seconds more; invalid_argument: some values went with it.
   void take_over(const std::vector<int32_t>& replicas, Done done);
   // They were another session's, which has gone: the next epoch keeps their values. Any thread.

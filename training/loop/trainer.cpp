@@ -234,11 +234,11 @@ CheckpointFolder::Found Trainer::find_newest() {
 // Becomes the owner of a container whose owner is away, unless its folder of checkpoints cannot be
 // claimed: an owner that is frozen holds it, and both trainings would end.
 void Trainer::take_over(CheckpointRequest& checkpoints) {
-  const auto away = std::make_shared<bool>(false);
+  const auto owner = std::make_shared<ShardMaker::OwnerSeen>();
   patiently([&] {
-    group_->wait([&](ParameterGroup::Done done) { group_->ask_away(away, std::move(done)); });
+    group_->wait([&](ParameterGroup::Done done) { group_->ask_owner(owner, std::move(done)); });
   });
-  if (!*away) return;  // the claim of an owner that is about to begin must not fail
+  if (!owner->away) return;  // the claim of an owner that is about to begin must not fail
   if (folder_) try {
       checkpoints.lock = folder_->claim();
       if (!options_.resume) folder_->want_unused();
@@ -307,7 +307,7 @@ std::optional<Manifest> Trainer::begin_with(CheckpointRequest& checkpoints) {
 // The values that were loaded or trained before, for the training to start from; null: there are
 // none, or they are lost.
 ShardMaker::FirstValues Trainer::present_values() {
-  if (!group_->owner()) return nullptr;
+  if (!group_->owner() || group_->took_over()) return nullptr;  // its epoch keeps the values
   try {
     const std::vector<ParameterSlice> slices = parameter_slices(session_);
     if (group_->was_established() ||
@@ -392,26 +392,24 @@ TrainResult Trainer::run() {
   return result;
 }
 
-// Asynchronous replicas go on when the owner, which takes the checkpoints, has ended.
+// Asynchronous replicas go on when the owner, which takes the checkpoints, has ended its training.
 std::string Trainer::unsaved() {
   if (!folder_ || group_->owner() || options_.rule != Aggregation::async)
     return driver_->loop().unsaved();
-  const auto away = std::make_shared<bool>(false);
+  const auto owner = std::make_shared<ShardMaker::OwnerSeen>();
+  std::string why = "the program that takes the checkpoints of the container trains no more";
   try {
-    group_->wait([&](ParameterGroup::Done done) { group_->ask_away(away, std::move(done)); });
+    group_->wait([&](ParameterGroup::Done done) { group_->ask_owner(owner, std::move(done)); });
+    if (owner->trains) return "";
   } catch (const Error& e) {
-    if (!TrainLoop::passes(e.code())) throw;
-    return detail::concat("the owner of the container, which takes its checkpoints, is not known: ",
-                          e.what());
+    why = detail::concat("the owner of the container does not show: ", e.what());
   }
-  if (!*away) return "";
-  std::string text =
-      "the program that takes the checkpoints of the container has ended, and its last one may "
-      "lack "
-      "steps of this program; save the weights, or call train() with more steps, which takes that "
-      "program's place";
-  tell(TrainEvent::warning, text);
-  return text;
+  why +=
+      "; its last checkpoint may lack steps of this program: save the weights, or call train() "
+      "with "
+      "more steps when that program has ended, and it takes its place";
+  tell(TrainEvent::warning, why);
+  return why;
 }
 
 // Carries out all actions, from the first to the last; no tower runs afterwards.

@@ -100,7 +100,7 @@ struct CreateShard {
   uint64_t session = 0;     // of the sender
   bool makes = true;        // false: only a shard that is there already answers
   // Of a shared container, to shard 0: the replicas that the sender trains, and no other session
-  // may (bad_configuration).
+  // may, but for the owner (bad_configuration).
   std::vector<int32_t> trains;
 };
 struct DescribeShard {
@@ -110,10 +110,11 @@ struct DescribeShard {
 struct ShardDescription {
   uint64_t door = 0;  // the shard actor, for the data plane
   uint64_t epoch = 0;
-  uint8_t rule = 0;         // Aggregation
-  bool serving = false;     // its values are set
-  bool created = false;     // in answer to a CreateShard: the shard is its sender's
-  bool owner_away = false;  // there is no link to the session whose shard it is
+  uint8_t rule = 0;           // Aggregation
+  bool serving = false;       // its values are set
+  bool created = false;       // in answer to a CreateShard: the shard is its sender's
+  bool owner_away = false;    // there is no link to the session whose shard it is
+  bool owner_trains = false;  // that session trains replicas, and is not away
   double rate_scale = 1;
   std::map<int32_t, int64_t> next_steps;  // by replica; empty: nothing here is trained
   std::vector<SliceSpec> slices;
@@ -245,9 +246,9 @@ auto inspect(I& f, DescribeShard& x) {
 template <class I>
 auto inspect(I& f, ShardDescription& x) {
   BoundedList slices{x.slices};
-  return f(x.door, x.epoch, x.rule, x.serving, x.created, x.owner_away, x.rate_scale, x.next_steps,
-           slices, x.versions, x.pulled_bytes, x.pushed_bytes, x.applied, x.merged, x.duplicate,
-           x.refused, x.received);
+  return f(x.door, x.epoch, x.rule, x.serving, x.created, x.owner_away, x.owner_trains,
+           x.rate_scale, x.next_steps, slices, x.versions, x.pulled_bytes, x.pushed_bytes,
+           x.applied, x.merged, x.duplicate, x.refused, x.received);
 }
 template <class I>
 auto inspect(I& f, SetInitial& x) {

@@ -53,10 +53,15 @@ caf::result<ShardDescription> ShardActorState::own(const CreateShard& m) {
   const auto& who = self->current_sender();
   if (!who) return error_of(without_sender());
   const auto asker = caf::actor_cast<caf::actor_addr>(who);
-  if (m.trains.size() > shard->replicas().size())
-    return to_caf(Errc::invalid_argument, detail::concat("the container has no ", m.trains.size(),
-                                                         " replicas that a session could train"));
-  if (const auto taken = owner.train(m.trains, asker)) {
+  const std::vector<ReplicaProgress> known = shard->replicas();
+  for (const int32_t replica : m.trains)
+    if (std::none_of(known.begin(), known.end(),
+                     [replica](const ReplicaProgress& p) { return p.replica == replica; }))
+      return to_caf(Errc::invalid_argument,
+                    detail::concat("container ", m.container, " has no replica ", replica));
+  const auto now = self->clock().now();
+  const bool owns = owner.ask(m, asker, now);  // each time, as an answer may get lost
+  if (const auto taken = owner.train(m.trains, asker, now)) {
     const std::string by = process->leases().task_of(taken->by.node());
     return to_caf(
         Errc::bad_configuration,
@@ -65,9 +70,10 @@ caf::result<ShardDescription> ShardActorState::own(const CreateShard& m) {
                        "; end that one, or give the towers of this one other replicas"));
   }
   ShardDescription out = describe();
-  out.created = owner.ask(m, asker, self->clock().now());  // each time, as an answer may get lost
+  out.created = owns;
   out.owner_away = owner.is_away();
-  if ((out.created || !m.trains.empty()) && owner.watch(asker))
+  out.owner_trains = owner.trains();
+  if ((owns || !m.trains.empty()) && owner.watch(asker))
     self->monitor(caf::actor_cast<caf::actor>(who));
   return out;
 }

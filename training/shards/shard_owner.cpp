@@ -22,21 +22,32 @@ bool ShardOwner::ask(const CreateShard& m, const caf::actor_addr& asker, TimePoi
 }
 
 std::optional<ShardOwner::Taken> ShardOwner::train(const std::vector<int32_t>& replicas,
-                                                   const caf::actor_addr& session) {
-  for (const int32_t replica : replicas)
-    if (const auto at = trained_by_.find(replica); at != trained_by_.end() && at->second != session)
-      return Taken{replica, at->second};
-  std::erase_if(trained_by_, [&](const auto& one) { return one.second == session; });
-  for (const int32_t replica : replicas) trained_by_[replica] = session;
+                                                   const caf::actor_addr& session, TimePoint now) {
+  for (const int32_t replica : replicas) {
+    const auto at = trained_by_.find(replica);
+    if (session == session_ || at == trained_by_.end() || at->second.session == session) continue;
+    if (!at->second.away || now - *at->second.away < kAway)
+      return Taken{replica, at->second.session};
+  }
+  std::erase_if(trained_by_, [&](const auto& one) { return one.second.session == session; });
+  for (const int32_t replica : replicas) trained_by_[replica] = {session, {}};
   return std::nullopt;
 }
 
 void ShardOwner::gone(const caf::actor_addr& session, bool ended, TimePoint now) {
   watched_.erase(session);
-  std::erase_if(trained_by_, [&](const auto& one) { return one.second == session; });
+  if (ended)
+    std::erase_if(trained_by_, [&](const auto& one) { return one.second.session == session; });
+  for (auto& [replica, trainer] : trained_by_)
+    if (trainer.session == session) trainer.away = now;
   if (session != session_) return;
   away_ = now;
   ended_ = ended;
+}
+
+bool ShardOwner::trains() const {
+  return !away_ && std::any_of(trained_by_.begin(), trained_by_.end(),
+                               [this](const auto& one) { return one.second.session == session_; });
 }
 
 bool ShardOwner::takes_orders_of(const caf::node_id& process) const {

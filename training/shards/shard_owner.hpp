@@ -29,13 +29,15 @@ class ShardOwner {
 
   // Settles whose the shard is. True: it is the asker's.
   bool ask(const CreateShard& m, const caf::actor_addr& asker, TimePoint now);
-  // From now on the session trains these replicas, and no others. Where another session trains one
-  // of them, nothing changes, and that one is returned.
+  // From now on the session trains these replicas, and no others. Where another session that has
+  // not ended, nor been away for kAway, trains one of them, nothing changes, and that one is
+  // returned. The owner gets its replicas in any case.
   struct Taken {
     int32_t replica = 0;
     caf::actor_addr by;
   };
-  std::optional<Taken> train(const std::vector<int32_t>& replicas, const caf::actor_addr& session);
+  std::optional<Taken> train(const std::vector<int32_t>& replicas, const caf::actor_addr& session,
+                             TimePoint now);
   // True if the end of this session, which has asked or trains, is to be told to gone().
   bool watch(const caf::actor_addr& session) { return watched_.insert(session).second; }
   // `ended`: for good; otherwise it may come back.
@@ -43,6 +45,7 @@ class ShardOwner {
 
   // While there is no link to the owner.
   bool is_away() const { return away_.has_value(); }
+  bool trains() const;  // the owner, while it is not away
   // A session's own container takes orders from its process alone.
   bool takes_orders_of(const caf::node_id& process) const;
   bool may_begin_epochs(const caf::actor_addr& asker) const;
@@ -50,12 +53,16 @@ class ShardOwner {
   void epoch_begun(uint64_t epoch) { claim_ = std::max(claim_, epoch + 1); }
 
  private:
-  caf::actor_addr session_;                        // the owner; none before the first one asks
-  uint64_t claim_ = 0;                             // CreateShard::claim of it
-  std::optional<TimePoint> away_;                  // since then
-  bool ended_ = false;                             // it is away for good
-  bool alone_ = false;                             // the container is the session's own
-  std::map<int32_t, caf::actor_addr> trained_by_;  // by replica
+  caf::actor_addr session_;        // the owner; none before the first one asks
+  uint64_t claim_ = 0;             // CreateShard::claim of it
+  std::optional<TimePoint> away_;  // since then
+  bool ended_ = false;             // it is away for good
+  bool alone_ = false;             // the container is the session's own
+  struct Trainer {
+    caf::actor_addr session;
+    std::optional<TimePoint> away;  // since then
+  };
+  std::map<int32_t, Trainer> trained_by_;  // by replica
   std::set<caf::actor_addr> watched_;
 };
 

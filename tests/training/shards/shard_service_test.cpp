@@ -388,7 +388,7 @@ TEST_CASE("a replica is trained by one session at a time, until that one ends or
   const caf::actor service = process.services().actor("shards");
   {
     std::optional<caf::scoped_actor> first(process.system());
-    caf::scoped_actor second(process.system());
+    caf::scoped_actor owner(process.system()), second(process.system());
     std::string text;
     const auto trains = [&](caf::scoped_actor& session, std::vector<int32_t> replicas) {
       CreateShard order = one_shard();
@@ -400,6 +400,7 @@ TEST_CASE("a replica is trained by one session at a time, until that one ends or
                    [&](const caf::error& e) { std::tie(out, text) = from_caf(e); });
       return out;
     };
+    CHECK(trains(owner, {}) == Errc::ok);
     CHECK(trains(*first, {0}) == Errc::ok);
     CHECK(trains(*first, {0}) == Errc::ok);
     CHECK(trains(second, {1}) == Errc::ok);
@@ -413,6 +414,8 @@ TEST_CASE("a replica is trained by one session at a time, until that one ends or
     first.reset();
     while (trains(second, {1}) != Errc::ok) std::this_thread::yield();
     CHECK(trains(second, {0, 1, 2}) == Errc::invalid_argument);
+    CHECK(trains(owner, {1}) == Errc::ok);  // whoever has it
+    CHECK(trains(second, {1}) == Errc::bad_configuration);
   }
   process.stop();
 }
