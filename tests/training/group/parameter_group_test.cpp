@@ -175,6 +175,19 @@ TEST_CASE("a program that makes shard 0 anew beside shards of a training is told
       "another session owns the parameters of container shared", "in epoch 2");
 }
 
+TEST_CASE("the parameters of a session that was trained are freed with it") {
+  std::weak_ptr<ParameterGroup> parameters;
+  {
+    Graph graph;
+    const Tower t = tower(graph, "w", fill(graph, {1, 1}, 5, DType::f64));
+    Session session = Session::local(graph, {.threads = 1});
+    train(session, {t}, {.steps = 1});
+    parameters = ParameterVisit(session)->weak_from_this();
+    CHECK(!parameters.expired());
+  }
+  CHECK(parameters.expired());
+}
+
 TEST_CASE("whoever waits for parameters is told when what does the work has failed") {
   Graph graph;
   const Tower t = tower(graph, "w", fill(graph, {1, 1}, 5, DType::f64));
