@@ -414,7 +414,7 @@ TEST_CASE("a replica is trained by one session at a time, until that one ends or
     first.reset();
     while (trains(second, {1}) != Errc::ok) std::this_thread::yield();
     CHECK(trains(second, {0, 1, 2}) == Errc::invalid_argument);
-    CHECK(trains(owner, {1}) == Errc::ok);  // whoever has it
+    CHECK(trains(owner, {1}) == Errc::ok);  // the owner is not refused
     CHECK(trains(second, {1}) == Errc::bad_configuration);
   }
   process.stop();
