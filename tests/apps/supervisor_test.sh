@@ -101,6 +101,12 @@ for how in ends TERM; do
   for file in "$out/pid-own" "$out/pid-stopped"; do has_ended "$(<"$file")" 2>/dev/null || fail "$how: a process of the program is left"; done
 done
 
+# A process that was there before stays: one that a script has started before it became the supervisor.
+timeout 40 bash -c 'sleep 1000 >/dev/null & echo $! >"$1/before"; exec "$2" up --threads 1 true' _ "$out" "$build/actor-node" >"$out/log" 2>&1 ||
+  fail "with a process from before: exit code $?"
+pids+=("$(<"$out/before")")
+kill -0 "$(<"$out/before")" || fail 'a process from before the supervisor is gone'
+
 # The next supervisor removes the temporary folder of one that was killed, and no other.
 "$build/actor-node" up bash -c 'echo "$TROUPE_RUN_DIR" >"$0"; exec sleep 1000' "$out/live" &
 live=$!
