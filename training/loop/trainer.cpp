@@ -405,9 +405,8 @@ std::string Trainer::unsaved() {
     why = detail::concat("the owner of the container does not show: ", e.what());
   }
   why +=
-      "; its last checkpoint may lack steps of this program: save the weights, or call train() "
-      "with "
-      "more steps when that program has ended, and it takes its place";
+      "; its last checkpoint may lack steps of this program: save the weights, or train on "
+      "once that program has ended, to take its place";
   tell(TrainEvent::warning, why);
   return why;
 }
