@@ -99,8 +99,8 @@ struct CreateShard {
   bool takes_over = false;  // the sender wants to be the owner if there is none
   uint64_t session = 0;     // of the sender
   bool makes = true;        // false: only a shard that is there already answers
-  // Of a shared container, to shard 0: the replicas that the sender trains, and no other session
-  // may, but for the owner (bad_configuration).
+  // In a request to shard 0 of a shared container: the replicas that the sender trains. No other
+  // session may but for the owner (bad_configuration).
   std::vector<int32_t> trains;
 };
 struct DescribeShard {
