@@ -111,7 +111,13 @@ void SimCluster::run_job(SimPeer& peer) {
   std::swap(jobs.front(), jobs[draw_.below(jobs.size())]);
   world_.history.note(detail::concat("job ", peer.task, " of ", jobs.size()));
   processes_.active = &peer;
-  peer.life->jobs->run_once();
+  const auto job = jobs.front();
+  try {
+    peer.life->jobs->run_once();
+  } catch (const SimCrash&) {
+    caf::intrusive_ptr_release(job);  // as the scheduler does after a job
+    throw;
+  }
   processes_.settle();
 }
 

@@ -220,6 +220,7 @@ class CafBridge::Scribe final : public caf::io::scribe {
     finish();
   }
   void graceful_shutdown() override {
+    const caf::intrusive_ptr<Scribe> self(this);  // the broker may hold the only other reference
     flush();
     detach(&mpx_, false);
     end_link();
