@@ -416,6 +416,13 @@ class SimTrainer final : public TrainProgram {
       return;
     }
     if (!TrainLoop::passes(code)) throw Violation{"I16", "the weights cannot be read"};
+    if (code == Errc::stale && !owner())  // as parameter_values() does
+      return group_->follow([this](Errc, const std::string&) {
+        program_.push_back([this] {
+          read_again();
+          return TrainActions{};
+        });
+      });
     if (!all_there() || world_.options.checkpoint_every == 0 || !world_.ps_died())
       return read_again();
     driver_->establish(newest(), [this](Errc, const std::string&) {

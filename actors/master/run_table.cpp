@@ -58,11 +58,11 @@ RunResult RunTable::run(int64_t id, const std::vector<Tensor>& feeds, const RunO
   const uint64_t as_of = calls_.changes();
   if (!options.cancel)
     if (LocalRuns::Ready ready = local_.ready(id, as_of); ready.seat) [[likely]]
-      return local_.run(std::move(ready), feeds, options);
+      return noted(local_.run(std::move(ready), feeds, options));
   const Calls::Standing call = calls_.standing(id);
   if (call.live && call.live->one_local_executor()) {
     if (!options.cancel) local_.keep(call, as_of);
-    return local_.run(call, feeds, options);
+    return noted(local_.run(call, feeds, options));
   }
   std::promise<RunResult> promise;
   std::future<RunResult> future = promise.get_future();
@@ -277,7 +277,7 @@ void RunTable::tell(const Run& run, RunResult result) {
     process_.log()->error("the callback of a run threw: run={} error={}", run.id, error);
   };
   try {
-    run.done(std::move(result));
+    run.done(noted(std::move(result)));
   } catch (const std::exception& e) {
     threw(e.what());
   } catch (...) {

@@ -41,6 +41,9 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   void start(int64_t call, const std::vector<Tensor>& feeds, const RunOptions& options,
              std::function<void(RunResult)> done);
   TrainingSteps& steps() { return steps_; }
+  // Called when a run has ended with Errc::stale, on the thread that ends it. Set before the first
+  // run.
+  void set_when_stale(std::function<void()> act) { when_stale_ = std::move(act); }
 
   void settled(int64_t call);  // the call became ready or failed: continues its waiting runs
   // As LocalRuns::forget().
@@ -83,6 +86,11 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   void begin(const Calls::Standing& call, int64_t id, const std::vector<Tensor>& feeds,
              const RunOptions& options, std::thread::id waiter,
              std::function<void(RunResult)> done);
+  RunResult noted(RunResult result) const {
+    if (result.code == Errc::stale && when_stale_) [[unlikely]]
+      when_stale_();
+    return result;
+  }
   void make_callbacks();
   void tell(const Run& run, RunResult result);
   Time now() const { return process_.system().clock().now(); }
@@ -97,6 +105,7 @@ class RunTable : public std::enable_shared_from_this<RunTable> {
   Calls& calls_;
   const uint64_t session_;
   const MasterDoor& master_;
+  std::function<void()> when_stale_;
   TrainingSteps steps_;
   LocalRuns local_;
 

@@ -52,6 +52,9 @@ void ParameterGroup::begin() {
       });
   shards_.set_actor(actor);
   process.track(actor);
+  master_.runs().set_when_stale([weak = weak_from_this()] {
+    if (auto group = weak.lock()) group->follow([](Errc, const std::string&) {});
+  });
   master_.calls().set_ensure([weak = weak_from_this()](std::vector<int32_t> nodes, Done done) {
     if (auto group = weak.lock())
       group->ensure(nodes, std::move(done));
@@ -205,6 +208,28 @@ void ParameterGroup::take_over(Done done) {
       done(code, text);
     });
   });
+}
+
+// A training follows by itself, as its steps have to go back.
+void ParameterGroup::follow(Done done) {
+  post([this, done = calls_.add(std::move(done))] {
+    if (owner() || table_.numbers().empty() || in_training()) return done(Errc::ok, {});
+    auto found = std::make_shared<std::map<int32_t, ShardDescription>>();
+    shards_.describe(
+        table_.numbers(),
+        [found](int32_t shard, const ShardDescription& d) { (*found)[shard] = d; },
+        [this, found, done](Errc code, const std::string& text) {
+          if (code != Errc::ok || in_training()) return done(code, text);
+          if (!maker_.follow(*found, /*epoch=*/1))
+            return done(Errc::stale, "the owner of the parameters is about to begin a new epoch");
+          routes_.send_all(done);
+        });
+  });
+}
+
+bool ParameterGroup::in_training() {
+  std::lock_guard lock(mutex_);
+  return !training_.expired();
 }
 
 // How far a shard's slowest replica is says nothing of ours where others' replicas are in it.

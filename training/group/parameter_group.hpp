@@ -60,6 +60,9 @@ class ParameterGroup final : public MeshListener,
   // Begins a new epoch on all shards. Fails with peer_lost, naming it, while a task is not there.
   // For parameters that another session owns: waits for its epoch instead, and ignores `start`.
   void establish(Start start, Done done);
+  // For parameters that another session owns, outside of a training: takes the routes of the epoch
+  // that the shards are in. Fails with stale while they are between two.
+  void follow(Done done);
   // After a loss, finds out if only links were lost. Done gets ok when every shard is as
   // establish() has left it, no replica is behind `step`, and processes have the routes again;
   // stale if one is not, so that establish() has to follow; peer_lost, naming it, while a task is
@@ -143,6 +146,7 @@ class ParameterGroup final : public MeshListener,
   void post(std::function<void()> work) { shards_.poster()(std::move(work)); }
   void lost_member(const std::string& task, const std::string& reason);
   void begin_epoch(const Start& start, Done done);
+  bool in_training();
 
   Master& master_;
   const ParameterOwnerOptions options_;

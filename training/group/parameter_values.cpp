@@ -61,30 +61,50 @@ void establish(ParameterVisit& group, const ParameterGroup::Start& start) {
     group->master().runs().steps().set_next(replica, start.next_step);
 }
 
-std::map<std::string, Tensor> pull_values(const ParameterVisit& group,
-                                          const std::vector<ParameterSpec>& parameters) {
+namespace {
+
+Tensor pull_value(const ParameterVisit& group, const std::string& name) {
   ParameterPort* port = group->master().process().services().port(group->master().session());
+  const auto value = std::make_shared<Tensor>();
+  group->wait(
+      [&](ParameterGroup::Done done) {
+        port->pull(name, {}, [value, done](Errc code, std::string text, Tensor pulled) {
+          *value = std::move(pulled);
+          done(code, text);
+        });
+      },
+      kPullTimeout);
+  return std::move(*value);
+}
+
+// Values of two epochs do not belong together: after a new one, all are pulled again.
+std::map<std::string, Tensor> pull_all(const ParameterVisit& group,
+                                       const std::vector<ParameterSpec>& parameters) {
   std::map<std::string, Tensor> out;
   for (const ParameterSpec& spec : parameters) {
-    const auto value = std::make_shared<Tensor>();
     try {
-      group->wait(
-          [&](ParameterGroup::Done done) {
-            port->pull(spec.name, {}, [value, done](Errc code, std::string text, Tensor pulled) {
-              *value = std::move(pulled);
-              done(code, text);
-            });
-          },
-          kPullTimeout);
+      out[spec.name] = pull_value(group, spec.name);
     } catch (const Error& e) {
       const std::string waits =
           e.code() == Errc::timeout ? group->master().process().services().waiting_for() : "";
       throw Error(e.code(), "parameter ", spec.name, ": ", e.what(), waits.empty() ? "" : "; ",
                   waits);
     }
-    out[spec.name] = std::move(*value);
   }
   return out;
+}
+
+}  // namespace
+
+std::map<std::string, Tensor> pull_values(const ParameterVisit& group,
+                                          const std::vector<ParameterSpec>& parameters) {
+  try {
+    return pull_all(group, parameters);
+  } catch (const Error& e) {
+    if (e.code() != Errc::stale || group->owner()) throw;
+  }
+  group->wait([&](ParameterGroup::Done done) { group->follow(std::move(done)); });
+  return pull_all(group, parameters);
 }
 
 std::map<std::string, Tensor> parameter_values(Session& session) {

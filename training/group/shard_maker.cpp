@@ -369,7 +369,6 @@ void ShardMaker::ask_epoch(const std::vector<int32_t>& shards,
       [is_new, done = std::move(done)](Errc, const std::string&) { done(*is_new); });
 }
 
-// Takes over the shards' epoch, rule and doors. False: they are not all in one epoch yet.
 bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch) {
   const uint64_t now = shards.begin()->second.epoch;
   std::map<int32_t, int64_t> next_steps;  // of each replica, on the shard where it is least far

@@ -70,6 +70,10 @@ class ShardMaker {
     return next_steps_;
   }
 
+  // Takes over the epoch, rule and doors of shards. False: they are not all in one epoch yet, or it
+  // is below `epoch`.
+  bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);
+
   // False: another session set the values, and recovers them. Any thread.
   bool owner() const { return !attached_; }
 
@@ -85,7 +89,6 @@ class ShardMaker {
   void ask_first(CreateShard order,
                  std::function<void(Errc, const std::string&, const ShardDescription&)> done);
   void take_over_rest(const std::vector<int32_t>& replicas, Done done);
-  bool follow(const std::map<int32_t, ShardDescription>& shards, uint64_t epoch);
   void poll_serving(const std::vector<int32_t>& shards, uint64_t epoch, int tries, Done done);
 
   Master& master_;
