@@ -23,6 +23,7 @@
 #include <fstream>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -102,15 +103,42 @@ pid_t pid_of(const std::string& node) {
   return pid;
 }
 
-// Ends the program's connections to a port as a reset does: both ends see an end of the stream.
-int end_links_to(uint16_t port) {
+// The TCP ports at which sockets of a process are bound; either end may have dialled.
+std::set<unsigned> ports_of(pid_t pid) {
+  const std::string proc = detail::concat("/proc/", pid, "/");
+  std::set<std::string> sockets;  // by inode
+  for (const auto& entry : std::filesystem::directory_iterator(proc + "fd")) {
+    std::error_code gone;
+    const std::string to = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (to.starts_with("socket:[")) sockets.insert(to.substr(8, to.size() - 9));
+  }
+  std::set<unsigned> out;
+  std::ifstream table(proc + "net/tcp");
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream words(line);
+    std::string word, local, inode;
+    for (int i = 0; words >> word; ++i) {
+      if (i == 1) local = word;
+      if (i == 9) inode = word;
+    }
+    if (sockets.count(inode))
+      out.insert(
+          static_cast<unsigned>(std::stoul(local.substr(local.rfind(':') + 1), nullptr, 16)));
+  }
+  return out;
+}
+
+// Ends the program's connections to a process as a reset does: both ends see an end of the stream.
+int end_links_to(pid_t pid) {
+  const std::set<unsigned> ports = ports_of(pid);
   int ended = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::atoi(entry.path().filename().c_str());
     sockaddr_in peer{};
     socklen_t size = sizeof peer;
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
-        peer.sin_family == AF_INET && ntohs(peer.sin_port) == port && shutdown(fd, SHUT_RDWR) == 0)
+        peer.sin_family == AF_INET && ports.count(ntohs(peer.sin_port)) &&
+        shutdown(fd, SHUT_RDWR) == 0)
       ++ended;
   }
   return ended;
@@ -155,12 +183,8 @@ Span send(const std::string& node, int signal) {
 }
 
 Span reset_link() {
-  const ClusterSpec cluster =
-      read_cluster_spec((std::filesystem::path(run_folder()) / "cluster.spec").string());
-  const std::string& address = cluster.address("ps", 0);
   const auto now = Clock::now();
-  if (end_links_to(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)))) == 0)
-    throw InternalError("no connection to ", address);
+  if (end_links_to(pid_of("ps-0")) == 0) throw InternalError("no connection to ps-0");
   return {now, now};
 }
 
