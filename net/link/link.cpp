@@ -358,8 +358,8 @@ void Link::close(const std::string& reason) {
 
 void Link::close_now(const std::string& reason, Refusal refusal) {
   const auto self = shared_from_this();
+  if (state_ != State::closed) fail_point(FailPoint::link_close);
   if (state_.exchange(State::closed) == State::closed) return;
-  fail_point(FailPoint::link_close);
   sender_.close();
   reassembly_ = {};
   connection_->close();
