@@ -259,6 +259,10 @@ int run(const ChaosOptions& given, const std::vector<std::string>& program, RunO
   ChaosRun second(plan, folder, disk, output);
   int code = report(given, second, second.run(), output);
   if (stop_requested) return code;
+  if (code == exit_code(Errc::peer_lost) && scratch) {  // `up` has given up, and names a log
+    scratch->keep();
+    output.say(concat("chaos: the logs are kept in ", folder.string()));
+  }
   if (twice) {
     const int same = compare(quiet, code == 0 ? result_of(given, output, before) : "", output);
     if (code == 0) code = same;

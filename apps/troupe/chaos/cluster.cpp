@@ -24,9 +24,11 @@ namespace {
 // A row of the file of TROUPE_STEPS_OUT: a name, and a number in its last eight bytes.
 constexpr size_t kRowBytes = 128, kNameBytes = 120, kRowsMax = 1024;
 
-std::filesystem::path beside_us(const char* program) {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / program;
-}
+// Read before chaos has mounts of its own: from there the path may lead nowhere.
+const std::filesystem::path kOurFolder = [] {
+  std::error_code none;
+  return std::filesystem::read_symlink("/proc/self/exe", none).parent_path();
+}();
 
 std::string file_of(const std::string& process, const char* kind) {
   std::string out = process + kind;
@@ -48,7 +50,7 @@ ChaosCluster::ChaosCluster(const ClusterFlags& flags, std::filesystem::path fold
   if (steps_ < 0 || log < 0 || ftruncate(steps_, kRowBytes * kRowsMax) != 0)
     throw Error(Errc::io, "cannot write into ", folder_.string(), ": ", std::strerror(errno));
   Spawn what;
-  what.file = beside_us("actor-node");
+  what.file = kOurFolder / "actor-node";
   what.command = {"actor-node",     "up",
                   "--ps",           std::to_string(flags_.processes.ps),
                   "--workers",      std::to_string(flags_.processes.workers),
