@@ -1,6 +1,7 @@
 // Random choices of a simulation, the record of its events, and the invariant that it breaks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -75,10 +76,12 @@ class History {
   int64_t us() const { return lines_.empty() ? 0 : lines_.back().us; }  // virtual time of the last
   const std::string& first() const { return first_; }
   const std::deque<Line>& lines() const { return lines_; }  // the newest, or all
-  void print(std::ostream& out) const {
-    int64_t number = events_ - static_cast<int64_t>(lines_.size());
+  void print(std::ostream& out, size_t newest = SIZE_MAX) const {
+    newest = std::min(newest, lines_.size());
+    int64_t number = events_ - static_cast<int64_t>(newest);
     if (number > 0) out << "  0  " << first_ << "\n  ...\n";
-    for (const Line& line : lines_) {
+    for (size_t i = lines_.size() - newest; i < lines_.size(); ++i) {
+      const Line& line = lines_[i];
       out << "  " << number++ << "  ";
       if (line.us > 0) out << line.us / 1000 << " ms  ";
       out << line.text << '\n';

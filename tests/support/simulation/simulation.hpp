@@ -170,7 +170,7 @@ class Scenario {
   bool failed(uint64_t seed, const History& history, const Violation& broken) const {
     const std::string text = detail::concat(broken.invariant, ": ", broken.text);
     const SimRequest request;
-    history.print(std::cout);
+    history.print(std::cout, request.verbose ? SIZE_MAX : kNewest);
     const char* const faults = SimRequest::faults();
     FAIL_CHECK(text << "\n  replay: ./dev sim " << name_ << " " << seed
                     << (faults ? detail::concat(" --faults \"", faults, "\"") : ""));
@@ -189,6 +189,8 @@ class Scenario {
     write_report(folder, detail::concat(name_, " seed ", seed), outcome, history);
     std::cout << "report: " << folder << "/index.html\n";
   }
+
+  static constexpr size_t kNewest = 100;  // events of a failed seed that are printed
 
   const std::string name_;
   const uint64_t seeds_;
