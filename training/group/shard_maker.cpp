@@ -228,6 +228,12 @@ void ShardMaker::create(int32_t shard, const std::vector<int32_t>& replicas, int
                                      entry.task, " was laid out by another program: ", other,
                                      "; programs that share parameters prepare the same ones in "
                                      "the same order, with the same ps tasks"));
+        if (!d.next_steps.empty() && d.next_steps.size() != replicas.size())
+          return done(
+              Errc::bad_configuration,
+              detail::concat("container ", table_.container, " is trained with ",
+                             d.next_steps.size(), " replicas, this program gives ", replicas.size(),
+                             "; give the same ConnectOptions::replicas in all programs"));
         const bool first = shard == 0 && !std::exchange(decided_, true);
         if (first && !d.created && shared_) attached_ = true;
         // A ps has died, and this session has met the shards of another one before it knew of it.

@@ -108,6 +108,17 @@ TEST_CASE("a session that follows another one sees when it has begun a new epoch
   CHECK(!has_new());
 }
 
+TEST_CASE("a program that gives another number of replicas is refused with both numbers") {
+  LocalCluster cluster(kPs);
+  Towers ours({0}), theirs({1});
+  Session owner = cluster.connect(ours.graph, {}, {.container = "two", .replicas = 1});
+  train(owner, ours.towers, {.steps = 2});
+  Session joins = cluster.connect(theirs.graph, {}, {.container = "two", .replicas = 3});
+  check_error(
+      Errc::bad_configuration, [&] { train(joins, theirs.towers, {.steps = 2}); },
+      "is trained with 1 replicas, this program gives 3");
+}
+
 TEST_CASE("a program that only reads shared parameters follows their owner to a new epoch") {
   LocalCluster cluster(kPs);
   const ConnectOptions options{.container = "read", .replicas = 1};
