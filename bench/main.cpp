@@ -97,6 +97,10 @@ void usage(std::ostream& out) {
          "                                          the training that bench/peers/killed.py kills\n"
          "  push_pull [--mib M]                     a parameter of M MiB pulled and pushed over "
          "loopback\n"
+         "  scale [--model M] [--workers W] [--rule sync|async] [--rounds R] [--steps S]\n"
+         "                                          W workers of one thread against one process of "
+         "W "
+         "threads\n"
          "  links [--mib M] [--rounds R]            blocks of M MiB through a link and a loop of "
          "calls, with\n"
          "                                          and without TLS\n"
@@ -121,6 +125,7 @@ int main(int argc, char** argv) {
         {"model", "threads", "steps", "rounds", "only", "trace", "passes", "compute"},
         {"contestant", "peers", "loaded", "recompute"}}},
       {"push_pull", {push_pull, {"mib"}}},
+      {"scale", {scale, {"model", "workers", "rule", "rounds", "steps"}}},
       {"links", {links, {"mib", "rounds"}}},
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},

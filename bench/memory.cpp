@@ -38,7 +38,7 @@ double naive_bytes(const CallGraph& call) {
 class Measured {
  public:
   Measured(const std::string& name, bool again)
-      : model_(make_model(graph_, name, again)),
+      : model_(make_model(graph_, name, {.recompute = again})),
         fetches_({model_.loss, model_.update}),
         session_(Session::local(graph_, {.threads = 1})) {
     for (const auto& [unused, output] : model_.fed) fed_.push_back(output);

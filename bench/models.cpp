@@ -24,7 +24,8 @@ uint32_t scattered(uint64_t i) {
 
 class Builder {
  public:
-  Builder(Graph& graph, std::string name, int64_t batch) : g_(graph) {
+  Builder(Graph& graph, const ModelOptions& options, std::string name, int64_t batch)
+      : g_(graph), held_(options.held) {
     model_.name = std::move(name);
     model_.batch = batch;
   }
@@ -44,6 +45,7 @@ class Builder {
     return feed(name, Tensor::of<int64_t>(values, shape));
   }
   Output feed(const std::string& name, const Tensor& value) {
+    if (held_) return constant(g_, value);
     const Output x = placeholder(g_, value.dtype(), value.shape(), name);
     model_.fed.emplace_back(name, x);
     model_.feeds.push_back(value);
@@ -103,19 +105,20 @@ class Builder {
 
  private:
   Graph& g_;
+  const bool held_;
   Model model_;
   int layers_ = 0;
   int64_t seed_ = 0;
 };
 
-Model mlp(Graph& g) {
-  Builder b(g, "mlp", 128);
+Model mlp(Graph& g, const ModelOptions& options) {
+  Builder b(g, options, "mlp", 128);
   const Output h = relu(b.dense(b.images({128, 784}), 784, 1024));
   return b.classify(b.dense(relu(b.dense(h, 1024, 1024)), 1024, 10), sgd(0.01));
 }
 
-Model cnn(Graph& g) {
-  Builder b(g, "cnn", 64);
+Model cnn(Graph& g, const ModelOptions& options) {
+  Builder b(g, options, "cnn", 64);
   Output x = max_pool2d(b.convolution(b.images({64, 28, 28, 1}), 5, 32, 0.05, true));
   x = max_pool2d(b.convolution(x, 5, 64, 0.05, false));
   x = relu(b.dense(reshape(x, {64, 7 * 7 * 64}), 7 * 7 * 64, 512));
@@ -124,8 +127,8 @@ Model cnn(Graph& g) {
 
 // He, Zhang, Ren and Sun 2016, section 4.2: three stages of three blocks of two convolutions, with
 // shortcuts without parameters (option A: every second pixel, zeros for new channels).
-Model resnet20(Graph& g, bool again) {
-  Builder b(g, "resnet20", 64);
+Model resnet20(Graph& g, const ModelOptions& options) {
+  Builder b(g, options, "resnet20", 64);
   const auto layer = [&](Output x, int64_t out, int64_t stride, bool fed = false) {
     const double stddev = std::sqrt(2.0 / static_cast<double>(9 * x.shape()[3]));
     return b.normalized(b.convolved(x, 3, out, stride, stddev, fed));
@@ -133,7 +136,7 @@ Model resnet20(Graph& g, bool again) {
   Output x = relu(layer(b.images({64, 32, 32, 3}), 16, 1, true));
   for (const int64_t channels : {16, 32, 64})
     for (int block = 0; block < 3; ++block) {
-      const auto scope = g.scope({.recompute = again});
+      const auto scope = g.scope({.recompute = options.recompute});
       const bool wider = x.shape()[3] < channels;
       const Output y = layer(relu(layer(x, channels, wider ? 2 : 1)), channels, 1);
       if (wider) {
@@ -148,8 +151,8 @@ Model resnet20(Graph& g, bool again) {
 }
 
 // Szegedy et al. 2015, table 1, blocks 3a and 3b, with the means of all channels as the head.
-Model inception(Graph& g) {
-  Builder b(g, "inception", 32);
+Model inception(Graph& g, const ModelOptions& options) {
+  Builder b(g, options, "inception", 32);
   const auto layer = [&](Output x, int64_t window, int64_t out, bool fed) {
     const auto fan_in = static_cast<double>(window * window * x.shape()[3]);
     return b.convolution(x, window, out, std::sqrt(2 / fan_in), fed);
@@ -167,9 +170,9 @@ Model inception(Graph& g) {
 }
 
 // Zaremba, Sutskever and Vinyals 2014, the small model, without dropout: gates i, f, g, o.
-Model language_model(Graph& g) {
+Model language_model(Graph& g, const ModelOptions& options) {
   constexpr int64_t kWords = 10'000, kUnits = 200, kSteps = 35, kBatch = 20;
-  Builder b(g, "lstm", kBatch);
+  Builder b(g, options, "lstm", kBatch);
   const Output words = b.indices("words", {kSteps, kBatch}, kWords, 1);
   const Output next = b.indices("next", {kSteps * kBatch}, kWords, 7'000);
   const Output zeros = fill(g, {kBatch, kUnits}, 0);
@@ -189,9 +192,9 @@ Model language_model(Graph& g) {
 }
 
 // Logistic regression on examples with 40 out of a million binary features.
-Model sparse_lr(Graph& g) {
+Model sparse_lr(Graph& g, const ModelOptions& options) {
   constexpr int64_t kFeatures = 1'000'000, kPerExample = 40, kBatch = 512;
-  Builder b(g, "sparse-lr", kBatch);
+  Builder b(g, options, "sparse-lr", kBatch);
   const Output features = b.indices("features", {kBatch, kPerExample}, kFeatures, 3);
   std::vector<float> clicks(kBatch);
   for (size_t i = 0; i < clicks.size(); ++i) clicks[i] = scattered(i) % 4 == 0 ? 1.0f : 0.0f;
@@ -203,11 +206,11 @@ Model sparse_lr(Graph& g) {
 
 struct Named {
   const char* name;
-  Model (*make)(Graph&);
+  Model (*make)(Graph&, const ModelOptions&);
 };
 constexpr Named kModels[] = {{"mlp", mlp},
                              {"cnn", cnn},
-                             {"resnet20", [](Graph& g) { return resnet20(g, false); }},
+                             {"resnet20", resnet20},
                              {"inception", inception},
                              {"lstm", language_model},
                              {"sparse-lr", sparse_lr}};
@@ -223,14 +226,13 @@ const std::vector<std::string>& model_names() {
   return names;
 }
 
-Model make_model(Graph& graph, const std::string& name, bool again) {
-  if (again && name != "resnet20")
+Model make_model(Graph& graph, const std::string& name, const ModelOptions& options) {
+  if (options.recompute && name != "resnet20")
     throw Error(Errc::invalid_argument, "the model ", name,
                 " has no blocks to compute again; resnet20 has");
-  if (again) return resnet20(graph, true);
   std::string known;
   for (const Named& model : kModels) {
-    if (model.name == name) return model.make(graph);
+    if (model.name == name) return model.make(graph, options);
     known += (known.empty() ? "" : ", ") + std::string(model.name);
   }
   throw Error(Errc::invalid_argument, "there is no model \"", name, "\"; there are ", known);

@@ -23,10 +23,15 @@ struct Model {
 };
 
 const std::vector<std::string>& model_names();
-// `again`: the backward half recomputes the residual blocks of resnet20 instead of keeping their
-// values. Throws: Error(invalid_argument) for an unknown name, or for `again` with a model without
-// such blocks.
-Model make_model(Graph& graph, const std::string& name, bool again = false);
+struct ModelOptions {
+  // The backward half recomputes the residual blocks of resnet20 instead of keeping their values.
+  bool recompute = false;
+  // The batch is a constant of the graph, on the device of the open scope: nothing is fed.
+  bool held = false;
+};
+// Throws: Error(invalid_argument) for an unknown name, or for `recompute` with a model without such
+// blocks.
+Model make_model(Graph& graph, const std::string& name, const ModelOptions& options = {});
 
 // Writes the initial parameters and the fed values to one file for bench/onednn and bench/peers: a
 // line "name dtype sizes..." for each tensor, an empty line, and the bytes of the tensors one after

@@ -30,7 +30,7 @@ class Training {
   Training(const std::string& name, int threads, bool passes, DType compute, bool again = false)
       : idle_mib_(idle_rss_mib(threads)),
         mixed_(mixed_precision(graph_, compute)),
-        model_(make_model(graph_, name, again)),
+        model_(make_model(graph_, name, {.recompute = again})),
         session_(Session::local(graph_, {.threads = threads, .passes = passes})) {
     std::vector<Output> fed;
     for (const auto& [unused, output] : model_.fed) fed.push_back(output);
