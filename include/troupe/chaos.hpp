@@ -23,8 +23,7 @@ struct ChaosTraining {
   Aggregation rule = Aggregation::sync;
   int64_t checkpoint_every = 0;  // in steps; 0: no checkpoints
   int64_t pause_every = 0;       // in steps; then invariants see the parameters; 0: only at the end
-  // Each step begins after a drawn time of at most this, at most 10 s. Kernels take no virtual
-  // time.
+  // Before each step; a drawn time of at most this, at most 10 s. Kernels take no virtual time.
   std::chrono::milliseconds pace{50};
   std::shared_ptr<const Registry> ops = builtin_ops();
 };

@@ -1,5 +1,5 @@
 // Layers of networks: functions that make parameters with their initial values, and the nodes that
-// read them. Implemented in nn/nn_*.cpp and nn/beam_search.cpp.
+// read them. Implemented in nn/nn_*.cpp, nn/beam_search.cpp and nn/collectives.cpp.
 //
 //   nn::Model model(graph, {.training = true});
 //   Output x = relu(nn::conv2d(model, images, 32, 5));
@@ -47,7 +47,6 @@ Initializer zeros();
 Initializer ones();
 Initializer uniform(double low, double high);
 Initializer normal(double mean, double stddev);
-// Values beyond two standard deviations are drawn again.
 Initializer truncated_normal(double mean, double stddev);
 // Variance gain^2 * 2 / (fan_in + fan_out) (Glorot and Bengio 2010).
 Initializer glorot_uniform(double gain = 1);
@@ -129,8 +128,7 @@ class Model {
                             Origin at = Origin::here());
   // Layers built from here on get the names of the first ones again, and so their parameters: for a
   // model that is applied several times, as by accumulate_gradients(). No scope may be open.
-  // Dropout draws other numbers each time. reuse() is for a part of the model, and refuses layers
-  // that are new.
+  // Dropout draws other numbers each time. reuse() is for a part of the model.
   void rewind(Origin at = Origin::here());
 
   // A parameter of the layer in whose scope it is made.
@@ -150,8 +148,7 @@ class Model {
   Output running_average(std::string_view name, const Shape& shape, double first, Output value,
                          double decay, DType dtype = DType::f32, Origin at = Origin::here());
 
-  // The loss plus the penalties of the regularizers of all layers made so far; without any, the
-  // loss itself.
+  // The loss, plus the penalties of the regularizers of all layers made so far.
   Output with_penalties(Output loss, Origin at = Origin::here()) const;
   // `update` and the updates of all running averages as one node, for Tower::update.
   Output with_updates(Output update, Origin at = Origin::here());
@@ -192,7 +189,7 @@ struct DenseOptions {
   bool bias = true;
   Initializer weights = glorot_uniform(), biases = zeros();
   Regularizer regularizer = {};
-  std::string name = {};  // empty: dense, dense_1, ...
+  std::string name = {};  // empty: the function's name, dense, dense_1, ...
 };
 // x [..., in] -> x w + b, [..., units]. Parameters w [in, units], b [units].
 Output dense(Model& model, Output x, int64_t units, const DenseOptions& options = {},
@@ -210,13 +207,7 @@ struct ConvOptions {
 Output conv2d(Model& model, Output x, int64_t filters, int64_t window,
               const ConvOptions& options = {}, Origin at = Origin::here());
 
-// Options of layers with filters, besides the position of their windows.
-struct FilterOptions {
-  bool bias = true;
-  Initializer weights = glorot_uniform(), biases = zeros();
-  Regularizer regularizer = {};
-  std::string name = {};  // empty: convolution, depthwise_convolution, convolution_transpose, ...
-};
+using FilterOptions = DenseOptions;  // of layers with filters, besides the position of windows
 // Images of one to three dimensions, x [b, ..., in] -> [b, ..., filters]. `window` is the filter's
 // size along each dimension, or one size for all. Parameters w [window..., in / groups, filters], b
 // [filters]. Initializers count the inputs and outputs of one group.
@@ -255,8 +246,7 @@ Output dropout(Model& model, Output x, double rate, Origin at = Origin::here());
 Output flatten(Output x, Origin at = Origin::here());
 
 // ---- norms ----
-// Parameters gamma, initially ones, and beta, initially zeros, of shape [c], the last dimension of
-// x.
+// Parameters gamma, ones at first, and beta, zeros at first, of the last dimension's size.
 
 struct BatchNormOptions {
   double decay = 0.9;     // of the running averages, for each step
@@ -317,8 +307,7 @@ Recurrent gru(Model& model, Output x, int64_t units, const RecurrentOptions& opt
 struct AttentionOptions {
   int64_t head_width = 0;  // of queries, keys and values; 0: width / heads
   bool causal = false;     // query i sees keys 0 to i
-  // bool, true where a query sees a key; broadcast to [b, heads, queries, keys]. Undefined: all are
-  // seen.
+  // bool, broadcast to [b, heads, queries, keys]: true where a key is seen. Undefined: all are.
   Output mask = {};
   double dropout = 0;  // of the weights, in training
   bool bias = true;
@@ -365,6 +354,20 @@ struct InceptionOptions {
 Output inception_block(Model& model, Output x, const Inception& filters,
                        const InceptionOptions& options = {}, Origin at = Origin::here());
 
+// ---- collectives: one value of each replica becomes one result for each ----
+// Result r is for the replica of part r, on its device. Sums are made in the order of the parts, so
+// no bit depends on devices and processes. A call computes all parts that its results need.
+using Parts = std::vector<Output>;
+enum class Combine : uint8_t { sum, mean, max };  // of numbers; a mean of floats: sum / parts
+// Of parts of one shape. Three and more of at least 64 KiB are cut: each device combines a piece.
+Parts all_reduce(const Parts& parts, Combine how = Combine::sum, Origin at = Origin::here());
+// Result r: piece r of that, of as many equal pieces along axis 0 as there are parts.
+Parts reduce_scatter(const Parts& parts, Combine how = Combine::sum, Origin at = Origin::here());
+Parts all_gather(const Parts& parts, int64_t axis = 0, Origin at = Origin::here());
+Parts broadcast(const Parts& parts, int64_t root = 0, Origin at = Origin::here());
+// No values: each result is done when all parts are. Nodes wait for it by control inputs.
+Parts barrier(const Parts& parts, Origin at = Origin::here());
+
 // ---- beam search ----
 
 // A decoder's result for the next token of each of n rows: logits [n, classes], floats, and its
@@ -389,8 +392,7 @@ struct BeamOptions {
   // that changes from step to step is -1.
   std::vector<Shape> shapes = {};
 };
-// The best first. For sentences of less than `beams` possible tokens, beams that cannot be have the
-// score -infinity.
+// The best first. A beam that cannot be, for lack of possible tokens, has the score -infinity.
 struct Beams {
   Output ids;      // i64 [batch, beams, time]: the tokens, and `end` from the first one on
   Output lengths;  // i64 [batch, beams], the end included
