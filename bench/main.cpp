@@ -101,6 +101,8 @@ void usage(std::ostream& out) {
          "                                          W workers of one thread against one process of "
          "W "
          "threads\n"
+         "  collective [--mib M | --kib K] [--processes P]\n"
+         "                                          an all-reduce over P processes\n"
          "  links [--mib M] [--rounds R]            blocks of M MiB through a link and a loop of "
          "calls, with\n"
          "                                          and without TLS\n"
@@ -126,6 +128,7 @@ int main(int argc, char** argv) {
         {"contestant", "peers", "loaded", "recompute"}}},
       {"push_pull", {push_pull, {"mib"}}},
       {"scale", {scale, {"model", "workers", "rule", "rounds", "steps"}}},
+      {"collective", {collective, {"mib", "kib", "processes"}}},
       {"links", {links, {"mib", "rounds"}}},
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},

@@ -42,6 +42,7 @@ for model in cnn resnet20 inception lstm sparse-lr; do
 done
 bench 'gb_per_s raw_gb_per_s' push_pull --mib 1
 bench 'examples_per_s of_one_process' scale --workers 1 --rounds 1 --steps 10
+bench 'all_reduce_us all_reduce_us_best loopback_us memory_us of_loopback of_memory' collective --kib 4 --processes 3
 bench 'idle_cpu_percent idle_rss_mib' footprint --seconds 1
 
 # Each figure is labelled with its statistic.
@@ -60,4 +61,4 @@ cp "$build/troupe_bench" "$out"
 [ $? = 64 ] || fail 'an option that there is not: not exit code 64'
 "$build/troupe_bench" push_pull --mib none --json 2>/dev/null >"$out/log"
 { [ $? = 64 ] && [ ! -s "$out/log" ]; } || fail 'a wrong number: not exit code 64, or lines'
-echo "$lines lines of ten benchmarks, all of the promised form"
+echo "$lines lines of eleven benchmarks, all of the promised form"
