@@ -38,6 +38,7 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     host.lanes = process.lanes().count();
     host.op_lanes = &process.lanes().op_lanes();
     host.cores = process.lanes().cores();
+    host.actors_waiting = process.lanes().actors_waiting();
     host.costs = costs;
     host.edge_memory = [&process](const Edge& edge) {
       Device* to = process.device(edge.destination);

@@ -59,7 +59,8 @@ class LanePolicy : public caf::policy::unprofiled {
     int sleepers = 0;
     int watchers = 0;  // sleepers that look again when the first job has waited for long
     std::atomic<int64_t> waiting{0};  // in both queues; read without the mutex while spinning
-    std::atomic<int> at_hand{0};      // lanes that have just done an op job, and spin
+    std::atomic<int64_t> actors_waiting{0};  // read without the mutex by steps (Step::own())
+    std::atomic<int> at_hand{0};             // lanes that have just done an op job, and spin
   };
   struct worker_data {
     explicit worker_data(caf::scheduler::abstract_coordinator*) {}
@@ -76,6 +77,8 @@ class LanePolicy : public caf::policy::unprofiled {
         data.jobs.push_back(job);
       } else {
         data.actors.push_back(job);
+        if (job->subtype() == caf::resumable::scheduled_actor)
+          data.actors_waiting.fetch_add(1, std::memory_order_relaxed);
       }
       data.waiting.fetch_add(1, std::memory_order_release);
       wake = data.sleepers > 0 && (data.has_work() || data.watchers == 0);
@@ -189,6 +192,8 @@ class LanePolicy : public caf::policy::unprofiled {
     auto& queue = data.actors.empty() ? data.jobs : data.actors;
     caf::resumable* job = queue.front();
     queue.pop_front();
+    if (job->subtype() == caf::resumable::scheduled_actor)
+      data.actors_waiting.fetch_sub(1, std::memory_order_relaxed);
     if (&queue == &data.jobs && !queue.empty()) data.jobs_since = Clock::now();
     data.waiting.fetch_sub(1, std::memory_order_release);
     return job;
@@ -204,6 +209,7 @@ class LaneScheduler : public caf::scheduler::coordinator<LanePolicy> {
     return new LaneScheduler(system);
   }
   const std::shared_ptr<Cores>& cores() { return data().cores; }
+  const std::atomic<int64_t>& actors_waiting() { return data().actors_waiting; }
 };
 
 }  // namespace troupe

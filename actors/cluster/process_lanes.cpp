@@ -45,6 +45,9 @@ ProcessLanes::ProcessLanes(int threads)
 
 void ProcessLanes::begin(caf::actor_system& system, const std::shared_ptr<Tracer>& tracer,
                          bool helpers) {
+  // An actor system that was passed in has another scheduler.
+  auto* const lanes = dynamic_cast<LaneScheduler*>(&system.scheduler());
+  if (lanes) actors_waiting_ = &lanes->actors_waiting();
   if (!helpers || count_ < 2) {
     op_lanes_ = std::make_shared<Lanes>();
     return;
@@ -59,8 +62,7 @@ void ProcessLanes::begin(caf::actor_system& system, const std::shared_ptr<Tracer
       system.scheduler().enqueue(asked->helper.get());
     }
   };
-  // An actor system that was passed in has another scheduler.
-  if (auto* lanes = dynamic_cast<LaneScheduler*>(&system.scheduler())) cores_ = lanes->cores();
+  if (lanes) cores_ = lanes->cores();
   op_lanes_ = std::make_shared<Lanes>(count_ - 1, ask, cores_);
   asked->helper = caf::make_counted<IdleLane>(op_lanes_, tracer);
 }

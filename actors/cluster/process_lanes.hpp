@@ -4,6 +4,7 @@
 // Owner: Process. Thread: any; begin() once, before the first kernel.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include <caf/all.hpp>
@@ -22,10 +23,13 @@ class ProcessLanes {
   void begin(caf::actor_system& system, const std::shared_ptr<Tracer>& tracer, bool helpers);
   int count() const { return count_; }
   Lanes& op_lanes() const { return *op_lanes_; }
+  // How many actors with messages wait for a lane; null: the caller's actor system.
+  const std::atomic<int64_t>* actors_waiting() const { return actors_waiting_; }
   Cores* cores() const { return cores_.get(); }  // null: one lane, or the caller's actor system
 
  private:
   const int count_;
+  const std::atomic<int64_t>* actors_waiting_ = nullptr;  // the scheduler's
   std::shared_ptr<Cores> cores_;
   std::shared_ptr<Lanes> op_lanes_;
 };

@@ -55,9 +55,11 @@ struct ExecutorHost {
   caf::actor_system* system = nullptr;
   Device* device = nullptr;
   Tracer* tracer = nullptr;
-  int lanes = 1;                     // threads that may run kernels side by side
-  Lanes* op_lanes = nullptr;         // for the jobs of one kernel; null: its own thread does them
-  Cores* cores = nullptr;            // where lanes and callers compute; null: nobody looks
+  int lanes = 1;              // threads that may run kernels side by side
+  Lanes* op_lanes = nullptr;  // for the jobs of one kernel; null: its own thread does them
+  Cores* cores = nullptr;     // where lanes and callers compute; null: nobody looks
+  // How many actors wait for a lane; null: nobody counts. See Step::own().
+  const std::atomic<int64_t>* actors_waiting = nullptr;
   std::shared_ptr<NodeCosts> costs;  // measured by other executors; null: nothing is known
   // Where a value that leaves over that edge is made; nullptr: where all others are.
   std::function<Memory*(const Edge&)> edge_memory;

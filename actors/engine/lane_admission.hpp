@@ -6,7 +6,9 @@
 // Owner: the step. Thread: the step's owner thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "actors/engine/step_state.hpp"
@@ -37,6 +39,14 @@ class LaneAdmission {
   // The step ends early: nothing that has not begun begins.
   void drop_all();
 
+  // The owner thread is the only lane of its process, for which so many actors wait; null: it is
+  // not. Before a costly node the step gives way to them.
+  void on_only_lane(const std::atomic<int64_t>* actors) { actors_ = actors; }
+  bool is_on_only_lane() const { return actors_; }
+  bool give_way() { return gives_way_ = actors_ && actors_->load(std::memory_order_relaxed) > 0; }
+  bool gives_way() const { return gives_way_; }
+  bool take_gives_way() { return std::exchange(gives_way_, false); }
+
   // A node has found no memory. True: it fires again when there may be more. `others`: more of the
   // step is to run, and may let memory go.
   bool put_off(Firing f, bool others);
@@ -60,6 +70,8 @@ class LaneAdmission {
   std::vector<Firing> put_off_;
   Firing last_try_;  // the put-off node that fires with nothing beside it
   int64_t jobs_ = 0;
+  const std::atomic<int64_t>* actors_ = nullptr;
+  bool gives_way_ = false;
 };
 
 }  // namespace troupe

@@ -18,17 +18,17 @@ bool writes_much(const Node& node) {
 
 NodeTimes::NodeTimes(Program& program, int lanes, NodeCosts* known, DeviceKind device)
     : program_(program), costs_(program.nodes.firing.size()) {
-  if (lanes <= 1) return;
   for (uint32_t i = 0; i < costs_.size(); ++i) {
     FiringNode& firing = program.nodes.firing[i];
     if (firing.kind != NodeKind::plain) continue;
     const Node& node = *firing.view()->node;
+    const bool large = known_flops(node) > kManyFlops || writes_much(node);
+    firing.costly.store(large, std::memory_order_relaxed);
+    if (lanes <= 1) continue;  // no step is timed
     NodeCosts::Cost& cost = known ? known->of(node, device) : own_.emplace_back(0);
     const int64_t ns = cost.load(std::memory_order_relaxed);
-    const bool costly =
-        ns ? ns > kCostlyFrom.count() : known_flops(node) > kManyFlops || writes_much(node);
+    if (ns) firing.costly.store(ns > kCostlyFrom.count(), std::memory_order_relaxed);
     costs_[i] = &cost;
-    firing.costly.store(costly, std::memory_order_relaxed);
   }
 }
 

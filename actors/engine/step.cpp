@@ -35,6 +35,7 @@ void Step::drain(StepState& s, bool may_use_lanes) {
   const FiringNode* const nodes = s.program.nodes.firing.data();
   const std::atomic<bool>& stop = pending_.stop_flag();
   Memory& own = context_.memory();
+  const bool asks_cost = may_use_lanes || lanes_.is_on_only_lane();
   for (;;) {
     uint32_t i = s.next;
     s.next = kNone;
@@ -52,7 +53,7 @@ void Step::drain(StepState& s, bool may_use_lanes) {
       continue;
     }
     if (node.kind != NodeKind::plain || s.observe ||
-        (may_use_lanes && node.costly.load(std::memory_order_relaxed))) [[unlikely]] {
+        (asks_cost && node.costly.load(std::memory_order_relaxed))) [[unlikely]] {
       if (node.kind >= NodeKind::branch) {
         fire_control(s, i);
         if (row_.back() != &s) return;  // a child begins, or this one has ended
@@ -63,7 +64,8 @@ void Step::drain(StepState& s, bool may_use_lanes) {
       do {
         context_.now.store(&nodes[special], std::memory_order_release);
         fire_special(s, special, may_use_lanes);
-      } while (!stopped() && s.take_send(special));
+      } while (!stopped() && !lanes_.gives_way() && s.take_send(special));
+      if (lanes_.gives_way()) return;
       continue;
     }
     s.bind(context_, node, node.leaves ? s.memory_of(i, node, own) : own).fire(context_.call);
@@ -73,7 +75,7 @@ void Step::drain(StepState& s, bool may_use_lanes) {
 
 // Fires all that is ready in any state.
 void Step::drain_all(bool may_use_lanes) {
-  while (!row_.empty() && !stopped()) {
+  while (!row_.empty() && !stopped() && !lanes_.gives_way()) {
     StepState& s = *row_.back();
     const Failure fired = failure_of([&] { drain(s, may_use_lanes); });
     if (fired.code != Errc::ok) {
@@ -109,10 +111,10 @@ void Step::fire_special(StepState& s, uint32_t i, bool may_use_lanes) {
     default:  // take_send() gives no others
       throw InternalError("the ", s.program.place_of(i), " is of no kind that fires here");
   }
-  if (may_use_lanes && s.node(i).costly.load(std::memory_order_relaxed))
-    lanes_.admit({&s, i});
-  else
-    fire_observed(s, i);
+  const bool costly = s.node(i).costly.load(std::memory_order_relaxed);
+  if (costly && may_use_lanes) return lanes_.admit({&s, i});
+  if (costly && lanes_.give_way()) return s.make_ready(i);
+  fire_observed(s, i);
 }
 
 void Step::fire_control(StepState& s, uint32_t i) {
@@ -224,13 +226,18 @@ bool Step::kernel_failed(Firing failed, Errc code, const std::string& said) {
   return false;
 }
 
-bool Step::own(bool may_use_lanes) {
+bool Step::own(bool may_use_lanes, bool yields) {
   const ExecutorHost& host = executor_.host();
+  lanes_.on_only_lane(yields && host.lanes == 1 ? host.actors_waiting : nullptr);
   may_use_lanes = may_use_lanes && host.lanes > 1;
   Cores::Caller caller;
   for (;;) {
     inbox_.take_all([this](Arrival& arrival) { handle(*this, arrival); });
     drain_all(may_use_lanes);
+    if (lanes_.take_gives_way() && !stopped()) {
+      schedule();  // nothing may touch the step after this
+      return false;
+    }
     if (stopped()) abandon();
     if (lanes_.waits()) lanes_.let_go();
     if (lanes_.batch().empty() && calls_.has_open()) {
@@ -363,7 +370,7 @@ bool Step::wait(std::chrono::steady_clock::time_point deadline) {
 }
 
 caf::resumable::resume_result Step::resume(caf::execution_unit*, size_t) {
-  own(true);
+  own(true, true);
   return awaiting_message;
 }
 

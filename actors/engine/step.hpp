@@ -52,7 +52,10 @@ class Step final : public caf::resumable, public caf::ref_counted {
   PartitionExecutor& executor() { return executor_; }
 
   // Fires what is ready. Requires: the caller is the owner. True: the step has ended in this call.
-  bool own(bool may_use_lanes);
+  // `yields`: the caller is a lane. If it is the only one, and actors wait for it, the step goes
+  // behind them before a costly node: a shard of the process would else answer its peers after the
+  // step.
+  bool own(bool may_use_lanes, bool yields = false);
   // Sleeps until the step has ended, firing what becomes ready. False: the deadline passed.
   bool wait(std::chrono::steady_clock::time_point deadline);
   // Any thread: hands something in. A step without an owner is given to its sleeping caller, or to
