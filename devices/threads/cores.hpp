@@ -38,6 +38,11 @@ class Cores {
     const int lanes = lanes_.load(std::memory_order_relaxed);
     return lanes == 0 || lanes + callers_.load(std::memory_order_relaxed) < all;
   }
+  // The same for a lane that has work and could take more: it does not count itself.
+  bool lane_may_go_on(int all) const {
+    const int others = lanes_.load(std::memory_order_relaxed) - 1;
+    return others <= 0 || others + callers_.load(std::memory_order_relaxed) < all;
+  }
   // Called when a caller has left, on its thread: a lane that waits for that checks again.
   void on_caller_leaves(std::function<void()> wake) { wake_ = std::move(wake); }
 

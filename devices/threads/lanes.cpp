@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t kCountMask = 0xffffff;
 constexpr int kSpins = 2000;  // about 60 us: more than most jobs take
 
+uint64_t epoch_of(uint64_t word) { return word >> 48; }
 int64_t next_job(uint64_t word) { return static_cast<int64_t>(word & kCountMask); }
 bool is_open(uint64_t word) { return (word & kCountMask) < (word >> 24 & kCountMask); }
 
@@ -81,15 +82,23 @@ void Lanes::await(const Run& run, int64_t jobs) const {
 
 void Lanes::help() {
   asked_.fetch_sub(1, std::memory_order_relaxed);
+  bool has_helped = false;
   for (bool did_one = true; did_one;) {
     did_one = false;
-    for (Run& run : runs_) did_one |= run.take();
+    for (Run& run : runs_) {
+      // A thread that sees an open run also sees that its caller computes.
+      if (!is_open(run.word.load(std::memory_order_acquire))) continue;
+      if (has_helped && cores_ && !cores_->lane_may_go_on(helpers_ + 1)) return;
+      if (run.take()) did_one = has_helped = true;
+    }
   }
 }
 
 bool Lanes::Run::take() {
   bool did_one = false;
-  while (is_open(word.load(std::memory_order_relaxed))) {
+  uint64_t seen = word.load(std::memory_order_relaxed);
+  for (const uint64_t mine = epoch_of(seen); is_open(seen) && epoch_of(seen) == mine;
+       seen = word.load(std::memory_order_relaxed)) {
     // A late helper may land in the next run, which is fine: it reads the job function after this.
     const uint64_t taken = word.fetch_add(1, std::memory_order_acq_rel);
     if (!is_open(taken)) break;

@@ -42,13 +42,17 @@ class Lanes {
   // kJobsMax.
   void run(int64_t jobs, Job job, const void* context);
 
-  // For a thread that was asked: does jobs of the runs under way, until none has any left.
+  // For a thread that was asked: does jobs of the runs under way, until none has any left. It goes
+  // from one run to the next only if it would not be one thread too many of those that compute:
+  // the next run has asked for helpers of its own.
   void help();
 
  private:
   // The jobs of one caller.
   struct Run {
-    bool take();  // does jobs until there are no more; false: there was none
+    // Does jobs until there are no more, but none of the run after this one, unless that begins
+    // between two instructions. False: there was none.
+    bool take();
 
     // Written by the caller that holds `busy`, before it opens the word.
     Job job = nullptr;

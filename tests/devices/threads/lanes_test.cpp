@@ -4,9 +4,16 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 
+#include "devices/threads/cores.hpp"
+#include "devices/threads/lanes.hpp"
 #include "tests/support/helpers.hpp"
 #include "tests/support/threads.hpp"
 #include "troupe/error.hpp"
@@ -69,6 +76,59 @@ TEST_CASE("a helper goes from a caller without jobs to another that has some") {
   });
   second.join();
   CHECK(second_ended);
+}
+
+TEST_CASE("a helper goes to another run only if few enough threads compute") {
+  for (const int helpers : {1, 3}) {
+    CAPTURE(helpers);
+    const auto cores = std::make_shared<Cores>();
+    std::thread helper, second;
+    std::atomic<int> arrived{0}, both{0};
+    std::atomic<bool> second_runs{false}, helped{false};
+    std::thread::id last;
+    bool asked = false;
+    std::optional<Lanes> lanes;
+    const auto run = [&](const std::function<void()>& job) {
+      lanes->run(
+          2, [](const void* f, int64_t) { (*static_cast<const std::function<void()>*>(f))(); },
+          &job);
+    };
+    lanes.emplace(
+        helpers,
+        [&](int) {
+          if (std::exchange(asked, true)) return;
+          helper = std::thread([&] {
+            cores->lane_enters();
+            lanes->help();
+            cores->lane_leaves();
+            helped = true;
+          });
+        },
+        cores);
+    // One more lane and two callers compute. The helper is with the first caller when the second
+    // one begins, and the second caller's first job does not end before the other one is the
+    // helper's, or the helper has left.
+    std::thread([&] { cores->lane_enters(); }).join();
+    Cores::Caller first;
+    first.take(*cores);
+    run([&] {
+      if (++arrived == 2)
+        second = std::thread([&] {
+          Cores::Caller caller;
+          caller.take(*cores);
+          run([&] {
+            second_runs = true;
+            if (++both == 2) last = std::this_thread::get_id();
+            while (both < 2 && !helped) std::this_thread::yield();
+          });
+        });
+      while (!second_runs) std::this_thread::yield();
+    });
+    const std::thread::id helps = helper.get_id();
+    helper.join();
+    second.join();
+    CHECK((last == helps) == (helpers == 3));
+  }
 }
 
 TEST_CASE("a job may run jobs itself") {
