@@ -56,6 +56,8 @@ class LanePolicy : public caf::policy::unprofiled {
     std::deque<caf::resumable*> actors;
     std::deque<caf::resumable*> jobs;
     Clock::time_point jobs_since;  // from when on the first one waits, or the last one was taken
+    // An op job waits at most this long for a free core: a step may sleep on it.
+    std::chrono::milliseconds job_waits_max{10};
     int sleepers = 0;
     int watchers = 0;  // sleepers that look again when the first job has waited for long
     std::atomic<int64_t> waiting{0};  // in both queues; read without the mutex while spinning
@@ -118,7 +120,7 @@ class LanePolicy : public caf::policy::unprofiled {
     bool watches = false;
     while (!data.has_work()) {
       watches = !data.jobs.empty();
-      const Clock::time_point late = data.jobs_since + kJobWaitsMax;
+      const Clock::time_point late = data.jobs_since + data.job_waits_max;
       if (watches && Clock::now() >= late) break;
       ++data.sleepers;
       data.watchers += watches ? 1 : 0;
@@ -158,9 +160,6 @@ class LanePolicy : public caf::policy::unprofiled {
     data.cores->lane_enters();
     return pop(data);
   }
-
-  // An op job waits at most this long for a free core: a step may sleep on it.
-  static constexpr std::chrono::milliseconds kJobWaitsMax{10};
 
   // Until there is something to do, others have taken the cores, or it has taken long enough. All
   // lanes but one, and fewer than there are cores, may wait for longer: whoever runs the step wants
