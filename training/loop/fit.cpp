@@ -244,6 +244,7 @@ class Fit {
   int64_t records_ = 0, per_epoch_ = 0;           // records of a replica in a step; 0: not known
   std::optional<Callable> evaluation_;            // set at the first pause
   std::shared_ptr<SharedStages> held_out_;        // of validation_source, from run() on
+  NextBatch first_pass_;                          // of held_out_, begun; null once it is used
   FitHistory history_;
   int64_t last_step_ = -1;      // the last step that was reported; -1: none
   std::vector<double> losses_;  // by step; NaN for steps of an earlier program
@@ -355,14 +356,20 @@ void Fit::count_steps(const Source& data) {
                    .steps_per_epoch();
 }
 
-// Reads a batch: a source that cannot be evaluated is refused before an epoch has passed.
+// Reads a batch: a source that cannot be evaluated is refused before an epoch has passed. The first
+// evaluation goes on from there: a reader that is stopped under way leaves a cache() without the
+// place that it had come to, and the next one makes all records again.
 void Fit::check_validation() {
   if (!o_.validation_source) return;
   held_out_ = stages_of(session_, *o_.validation_source);
   RunOptions run;
   run.timeout = o_.train.patience;
   try {
-    batches_of(session_, o_.evaluation, held_out_, run)();
+    NextBatch rest = batches_of(session_, o_.evaluation, held_out_, run);
+    std::optional<Fed> first = rest();
+    first_pass_ = [first = std::move(first), rest = std::move(rest)]() mutable {
+      return first ? std::exchange(first, std::nullopt) : rest();
+    };
   } catch (const Error& e) {  // which of the two sources it is
     throw Error(e.code(), "fit: FitOptions::validation_source: ", e.what());
   }
@@ -417,8 +424,9 @@ bool Fit::epoch_ended(const TrainPause& pause) {
     RunOptions run;
     run.timeout = o_.train.patience;
     run.seed = pause.step << 32;  // the same scores if the epoch is repeated
-    const NextBatch next = held_out_ ? batches_of(session_, o_.evaluation, held_out_, run)
-                                     : batches_of(o_.evaluation, o_.validation);
+    const NextBatch next = first_pass_ ? std::exchange(first_pass_, nullptr)
+                           : held_out_ ? batches_of(session_, o_.evaluation, held_out_, run)
+                                       : batches_of(o_.evaluation, o_.validation);
     epoch.scores = measure(*evaluation_, o_.evaluation, next, run);
   }
   if ((o_.keep_best || o_.return_best) && history_.improves(history_.watched(epoch)))
