@@ -41,7 +41,8 @@ struct Options : ProgramOptions {
 void add_options(Flags& flags, Options& to) {
   flags.add("digits", &to.digits, "the digits, CSV, plain or .gz (default: those that ship)");
   flags.add("steps", &to.steps, "steps per tower and rule");
-  flags.add("rule", &to.rule, "sync or async alone (default: one after the other)");
+  flags.add("rule", &to.rule,
+            "this one alone: sync, async, ssp:3, ... (default: sync, then async)");
   flags.add("channels", &to.channels, "of the first convolution; the second has twice");
   flags.add("hidden", &to.hidden, "units of the hidden layer");
   flags.add("dropout", &to.dropout, "part of them left out while training");
@@ -158,8 +159,8 @@ bool judge(const Outcomes& results, double wanted) {
   bool good = true;
   for (const auto& [rule, o] : results)
     if (o.test < wanted) {
-      std::printf("%s: accuracy %.2f %% is below the expected %g %%\n", to_string(rule), o.test,
-                  wanted);
+      std::printf("%s: accuracy %.2f %% is below the expected %g %%\n", to_string(rule).c_str(),
+                  o.test, wanted);
       good = false;
     }
   if (good) std::printf("passed: at least %g %% wanted\n", wanted);

@@ -122,7 +122,7 @@ std::vector<int64_t> shown(const Options& given, const Vocabulary& vocabulary) {
 std::vector<Tower> towers(Graph& graph, const Cluster& cluster, const Text& text,
                           const SkipGram& net, const Options& given) {
   // A pair counts as much under both rules, although the synchronous one divides by the replicas.
-  const bool sync = given.rule == "sync";
+  const bool sync = aggregation_from_string(given.rule).by_steps();
   const int64_t updates = updates_in(given.epochs * text.train.steps_per_epoch(given.replicas),
                                      given.rule, given.replicas);
   const Optimizer optimizer =
@@ -238,7 +238,7 @@ int main(int argc, char** argv) {
         flags.add("replicas", &given.replicas, "towers, each with lines of its own");
         flags.add("learning-rate", &given.learning_rate, "of the first step; falls to 0.0001");
         flags.add("held-out", &given.held_out, "every so many-th line is for validation; 0: none");
-        flags.add("rule", &given.rule, "sync or async");
+        flags.add("rule", &given.rule, "sync, sync-backup:1, async, ssp:3, ...");
         add_common_flags(flags, given,
                          {.data = "text in UTF-8, plain or .gz; with * for several files",
                           .seed = "for initial values, the order of lines, pairs and negatives",

@@ -11,7 +11,11 @@
 //        accumulators, and a client gets the bits of the version that it is told
 //   I6   synchronous rule: an update has one gradient per replica, in replica order,
 //        all of the same step, which follows the step of the update before; a step reads the
-//        version that the updates of all steps before it have made
+//        version that the updates of all steps before it have made. With backup replicas: an
+//        update has at least the gradients that end a step, in replica order, all of one step,
+//        which is newer than that of the update before; an acknowledged gradient that it lacks
+//        came after it. Bounded staleness: a step reads a version with the updates of all steps
+//        that its bound wants
 //   I8   at the end a slice has the bits that its updates give on one node (shard_replay.hpp)
 //   I10  the incarnations of a replica's gradients in an update never go back
 //   I14  a checkpoint is one step of all slices: each has the bits and the progress of its version
@@ -124,13 +128,14 @@ class ShardLedger {
         return Violation{"I14", detail::concat("slice ", s.slice.id, " of a checkpoint ", how...)};
       };
       if (!s.slice.optimizer) continue;
-      if (rule_ == Aggregation::sync && (s.version != step || s.next_step != step))
-        throw broken("of step ", step, " has version ", s.version, " and goes on at step ",
-                     s.next_step);
+      if (rule_.by_steps() && s.next_step != step)
+        throw broken("of step ", step, " goes on at step ", s.next_step);
+      if (rule_ == Aggregation::sync && s.version != step)
+        throw broken("of step ", step, " has version ", s.version);
       int64_t counted = 0;
       for (const ReplicaProgress& p : s.progress)
         for (int64_t i = 0; i < steps_; ++i) counted += p.has(i);
-      if (counted != s.version * (rule_ == Aggregation::sync ? replicas_ : 1))
+      if (!backups() && counted != s.version * (rule_.by_steps() ? replicas_ : 1))
         throw broken("counts ", counted, " gradients in version ", s.version);
       const auto known = states_.find({s.slice.id, s.version});
       if (known == states_.end() || known->second != state_of(s))
@@ -142,7 +147,8 @@ class ShardLedger {
     for (auto& [slice, book] : books_) book.applied_now = 0;
     for (const auto& [slice, i] : just_acknowledged_) {
       const Book& book = books_.at(slice);
-      if (book.acknowledged[i] > book.applied[i]) throw Violation{"I1", describe(slice, i)};
+      if (book.acknowledged[i] > book.applied[i] && !is_late(book, i))
+        throw Violation{"I1", describe(slice, i)};
     }
     just_acknowledged_.clear();
   }
@@ -154,13 +160,13 @@ class ShardLedger {
                                             " pulls wait; ", shard.waiting_for())};
     for (const Slice& slice : shard.slices()) {
       if (!slice.optimizer) continue;
-      const int64_t want = rule_ == Aggregation::sync ? steps_ : steps_ * replicas_;
+      const int64_t want = rule_.by_steps() ? steps_ : steps_ * replicas_;
       if (shard.version(slice.id) != want)
         throw Violation{"I1", detail::concat("slice ", slice.id, " ends at version ",
                                              shard.version(slice.id), ", not ", want)};
       const Book& book = books_.at(slice.id);
       for (size_t i = 0; i < book.applied.size(); ++i)
-        if (book.applied[i] != 1) throw Violation{"I1", describe(slice.id, i)};
+        if (book.applied[i] != 1 && !is_late(book, i)) throw Violation{"I1", describe(slice.id, i)};
       replay_.check(slice.id, shard.find(slice.id)->values());
     }
   }
@@ -179,6 +185,7 @@ class ShardLedger {
     uint64_t epoch = 0;       // as last seen while the shard was serving
     int64_t version = -1;
     std::map<int32_t, uint64_t> incarnations;  // by replica: of the newest update
+    int64_t open = 0;  // with backup replicas: the step after that of the newest update
     struct Read {
       uint64_t epoch = 0;
       int64_t step = -1, version = -1;
@@ -229,6 +236,12 @@ class ShardLedger {
     if (rule_ == Aggregation::sync && a.version != a.at.step)
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice)};
+    const int64_t least =
+        a.at.step + (replicas_ - 1) * std::max<int64_t>(0, a.at.step - rule_.bound);
+    if (rule_.kind == Aggregation::Kind::ssp && a.version < least)
+      throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
+                                           " has read version ", a.version, " of slice ", a.slice,
+                                           ", and its bound wants at least ", least)};
     Book::Read& newest = book.reads[a.at.replica];
     // An answer to an attempt that was given up may come when a later one has read already.
     if (a.epoch == newest.epoch && a.at.step == newest.step)
@@ -254,6 +267,7 @@ class ShardLedger {
                                                " has step ", a.from[i].step, " of replica ",
                                                a.from[i].replica, " as gradient ", i)};
     }
+    if (backups()) count_step(book, a);
     for (const auto& from : a.from) {
       const size_t i = cell(from.replica, from.step);
       if (uint64_t& newest = book.incarnations[from.replica]; from.incarnation < newest)
@@ -264,6 +278,27 @@ class ShardLedger {
         newest = from.incarnation;
       if (++book.applied[i] > 1) throw Violation{"I1", describe(a.slice, i)};
     }
+  }
+  bool backups() const { return rule_.kind == Aggregation::Kind::sync_backup; }
+  // True if this gradient may be missing in its update.
+  bool is_late(const Book& book, size_t i) const {
+    return backups() && static_cast<int64_t>(i) / replicas_ < book.open && book.applied[i] == 0;
+  }
+  void count_step(Book& book, const Shard::Applied& a) const {
+    const auto broken = [&a](const auto&... how) {
+      return Violation{"I6",
+                       detail::concat("version ", a.version, " of slice ", a.slice, " ", how...)};
+    };
+    if (std::ssize(a.from) < replicas_ - rule_.bound)
+      throw broken("is made of ", a.from.size(), " gradients");
+    for (size_t i = 0; i < a.from.size(); ++i) {
+      if (a.from[i].step != a.from[0].step || a.from[i].step < book.open)
+        throw broken("has a gradient of step ", a.from[i].step, " beside one of step ",
+                     a.from[0].step, "; step ", book.open, " is next");
+      if (i > 0 && a.from[i].replica <= a.from[i - 1].replica)
+        throw broken("has replica ", a.from[i].replica, " as gradient ", i);
+    }
+    book.open = a.from[0].step + 1;
   }
   size_t cell(int32_t replica, int64_t step) const {
     if (step < 0 || step >= steps_ || replica < 0 || replica >= replicas_)
@@ -316,12 +351,13 @@ class ShardLedger {
 
   // The replicas resume from the step that the slice states; later steps will be done again.
   void begin_epoch(uint32_t slice, Book& book, const Shard& shard) {
+    book.open = shard.find(slice)->rule()->next_step();
     for (const ReplicaProgress& p : shard.find(slice)->rule()->progress())
       for (int64_t step = 0; step < steps_; ++step) {
         const size_t i = cell(p.replica, step);
         if (p.has(step)) {
           if (book.applied[i] == 0) take_over(book, i);
-          if (book.applied[i] != 1) throw Violation{"I1", describe(slice, i)};
+          if (book.applied[i] != 1 && !is_late(book, i)) throw Violation{"I1", describe(slice, i)};
         } else {
           lost_ += book.acknowledged[i];
           book.applied[i] = book.acknowledged[i] = 0;

@@ -73,7 +73,7 @@ void check_batch(int64_t batch, int64_t replicas) {
 }
 
 int64_t updates_in(int64_t steps, const std::string& rule, int64_t replicas) {
-  return rule == "async" ? steps * replicas : steps;
+  return aggregation_from_string(rule).by_steps() ? steps : steps * replicas;
 }
 
 std::shared_ptr<const Registry> ops_beside(const Registry& known, const std::vector<Op>& ops,
@@ -215,7 +215,7 @@ void after_training(Session& session, const TrainOptions& options,
           end - std::chrono::steady_clock::now());
       if ((e.code() != Errc::peer_lost && e.code() != Errc::stale) || left.count() <= 0) throw;
       std::printf("%s: a process was lost after the training; its last checkpoint is loaded: %s\n",
-                  to_string(options.rule), e.what());
+                  to_string(options.rule).c_str(), e.what());
       load_parameters(session, options.checkpoint_dir, left);
     }
   }

@@ -70,7 +70,7 @@ struct Trained {
   troupe::TrainOptions options;  // with the folder of its checkpoints, for after_training()
 };
 
-// The updates that a shard makes in so many steps: under the rule async one for each replica. The
+// The updates that a shard makes in so many steps: under async and ssp one for each replica. The
 // schedules of optimizers count these.
 int64_t updates_in(int64_t steps, const std::string& rule, int64_t replicas);
 

@@ -130,17 +130,17 @@ std::string recovered(const TrainResult& result) {
 
 void print_results(const Outcomes& results) {
   const bool validated = results[0].second.validation.has_value();
-  std::printf("\n%-6s %10s %10s %s%12s  %s\n", "rule", "steps", "seconds",
+  std::printf("\n%-14s %10s %10s %s%12s  %s\n", "rule", "steps", "seconds",
               validated ? "  validation " : "", "test", "weights");
   for (const auto& [rule, o] : results) {
     char validation[16] = "";
     if (o.validation) std::snprintf(validation, sizeof validation, "%10.2f %% ", *o.validation);
-    std::printf("%-6s %10lld %10.1f %s%10.2f %%  sha256 %s%s\n", to_string(rule),
+    std::printf("%-14s %10lld %10.1f %s%10.2f %%  sha256 %s%s\n", to_string(rule).c_str(),
                 static_cast<long long>(o.result.steps), o.result.seconds, validation, o.test,
                 o.result.weights_sha256.c_str(), recovered(o.result).c_str());
   }
   for (const auto& [rule, o] : results)
-    std::printf("newest checkpoint of %s: %s\n", to_string(rule),
+    std::printf("newest checkpoint of %s: %s\n", to_string(rule).c_str(),
                 o.result.checkpoint.empty() ? "none" : o.result.checkpoint.c_str());
 }
 

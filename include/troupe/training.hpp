@@ -1,9 +1,6 @@
 // Training loops: data-parallel replicas, parameters in shards, checkpoints, recovery. Implemented
 // in training/loop/trainer.cpp and train_loop.cpp, and training/group/parameter_values.cpp,
 // rate_scale.cpp and weights.cpp.
-//
-// A replica's loop is the same under every aggregation rule: pull, compute, push. The shards alone
-// decide between synchronous and asynchronous SGD.
 #pragma once
 
 #include <chrono>
@@ -20,13 +17,20 @@
 
 namespace troupe {
 
-// How pushes become updates.
-enum class Aggregation : uint8_t {
-  sync,   // one push per replica and step, summed in replica order, then one update with their mean
-          // (Chen et al. 2016)
-  async,  // each push at once (Dean et al. 2012)
+// How pushes become updates. sync: the mean of one push per replica, summed in replica order, is
+// the update of a step. sync_backup: the slowest replicas of a step are left out. async: each push
+// at once. ssp: the same, with a bound between replicas. docs/learning_protocols.md compares them.
+struct Aggregation {
+  enum class Kind : uint8_t { sync, sync_backup, async, ssp } kind = Kind::sync;
+  int64_t bound = 0;    // sync_backup: replicas left out; ssp: steps that one may be ahead
+  static const Aggregation sync, async;
+
+  bool by_steps() const { return kind == Kind::sync || kind == Kind::sync_backup; }
+  friend bool operator==(const Aggregation&, const Aggregation&) = default;
 };
-const char* to_string(Aggregation rule);
+inline constexpr Aggregation Aggregation::sync{}, Aggregation::async{Aggregation::Kind::async};
+// "sync", "sync-backup:1", "async", "ssp:3".
+std::string to_string(const Aggregation& rule);
 Aggregation aggregation_from_string(const std::string& text);  // Throws: Error(invalid_argument).
 
 // One replica of the program. `replica` is the number its nodes were built under (Graph::scope).
@@ -60,8 +64,7 @@ struct TrainEvent {
   std::string text;
 };
 
-// All replicas stand still between two steps: the parameters have received all updates of the steps
-// before `step`, and no other.
+// All replicas stand still between two steps: the parameters have all updates of the steps before.
 struct TrainPause {
   int64_t step = 0;
   double loss = 0;  // mean over the replicas' newest steps
@@ -78,8 +81,7 @@ struct TrainOptions {
   // closed queue, also end a training of more steps, with a warning.
   int64_t steps = 0;
   int64_t examples_per_step = 0;  // per replica, for the rate; 0: not known
-  // Empty: no checkpoints. Used by one training at a time; a folder with checkpoints requires
-  // `resume`.
+  // Empty: none. Used by one training at a time; a folder with checkpoints requires `resume`.
   std::string checkpoint_dir;
   // In steps; 0: only at the end. Replicas stop until the shards have copied their state, not until
   // it is written. A checkpoint that cannot be written is a warning; earlier ones are kept. The one
@@ -118,8 +120,7 @@ struct TrainResult {
   double seconds = 0;
   std::string weights_sha256;  // of all parameters, in name order: dtype, shape, bytes
   int64_t recoveries = 0;
-  // Aggregation::async: steps of all replicas whose updates were acknowledged and then lost with
-  // a shard. They were done again, from other values.
+  // By rules other than sync: acknowledged steps that were lost with a shard.
   int64_t lost_updates = 0;
   std::string checkpoint;  // path of the newest manifest, or of the one resumed from; empty: none
   std::string unsaved;     // why the last step has no checkpoint; empty: it has, or none was wanted
@@ -242,9 +243,8 @@ struct ParameterSlice {
 std::vector<ParameterSlice> parameter_slices(Session& session);
 
 // ----------------------------------------------------------------------------------------------
-// Training over epochs of a data set: evaluation with metrics, callbacks, early stopping, and
-// keeping the best model. Built on train() of troupe/training.hpp, which recovers from lost
-// processes. Implemented in training/loop/fit.cpp and fit_history.cpp.
+// Training over epochs of a data set, by train(): evaluation with metrics, callbacks, early
+// stopping, and keeping the best model. Implemented in training/loop/fit.cpp and fit_history.cpp.
 //
 //   FitOptions options;
 //   options.epochs = 20;
@@ -309,8 +309,7 @@ struct FitOptions {
   Dataset validation = {};
   std::optional<Source> validation_source = {};
   Evaluation evaluation = {};
-  // Name of the metric that decides which epoch is best; empty: the first one.
-  std::string watch = {};
+  std::string watch = {};      // the metric that decides which epoch is best; empty: the first one
   double min_improvement = 0;  // a smaller change of that metric is no improvement
   // Training ends after this many epochs in a row without improvement; 0: never.
   int64_t stop_after = 0;
@@ -363,16 +362,14 @@ FitResult fit(Session& session, std::vector<Tower> towers, const Source& data,
               const FitOptions& options);
 
 // ----------------------------------------------------------------------------------------------
-// A checkpoint of a program that trains in a loop of its own, with Session::run(); train() writes
-// its own (troupe/training.hpp). Implemented in training/group/parameter_values.cpp.
+// A checkpoint of a program that trains in a loop of its own, with Session::run().
 //
 //   for (int64_t step = 0; step < steps; ++step) {
 //     session.run({loss, update}, batch(step), {.step = step});
 //     if ((step + 1) % 1000 == 0) save_parameters(session, "checkpoints");
 //   }
 //
-// Later, in a new process: load_parameters(session, "checkpoints") of troupe/training.hpp, and the
-// loop goes on; or train() with TrainOptions::resume.
+// Later, in a new process, load_parameters() or train() with TrainOptions::resume goes on.
 
 // Writes a checkpoint with the values of all parameters that the session has used and their
 // optimizer state into a folder, and keeps the newest `keep` there; returns the path of its

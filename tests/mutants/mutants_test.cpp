@@ -70,6 +70,12 @@ const std::vector<MutantRow>& rows() {
        "a step begins when the pushes of the one before are acknowledged"},
       {Mutant::previous_is_newest, "previous_is_newest",
        "sync: a step that is done again reads the values behind it", "cluster-worker-kill"},
+      {Mutant::backup_counts_late, "backup_counts_late",
+       "sync-backup: a late gradient is taken for the open step", "shards-sync-backup"},
+      {Mutant::backup_of_one_less, "backup_of_one_less",
+       "sync-backup: a step ends with one gradient too few", "shards-sync-backup"},
+      {Mutant::ssp_without_bound, "ssp_without_bound",
+       "ssp: a pull does not wait for the slowest replica", "shards-ssp"},
       {Mutant::accumulators_not_restored, "accumulators_not_restored",
        "the optimizer's accumulators begin with zeros after a restore", "cluster-ps-kill"},
       {Mutant::image_a_step_ahead, "image_a_step_ahead",
@@ -157,8 +163,7 @@ class Run {
     const std::string name = row.preset;
     if (name.starts_with("shards-")) {
       sim::Draw draw(seed);
-      shards_ = sim::ShardWorldOptions::draw(
-          draw, name == "shards-sync" ? Aggregation::sync : Aggregation::async);
+      shards_ = sim::ShardWorldOptions::draw(draw, name);
     } else {
       const sim::Preset preset = sim::preset_of(name);
       training_.emplace(seed, preset.options, preset.faults);

@@ -32,6 +32,8 @@ const sim::Scenario cluster_ps_links_shared = scenario("cluster-ps-links-shared"
 const sim::Scenario cluster_ps_links_kill = scenario("cluster-ps-links-kill");
 const sim::Scenario cluster_secret = scenario("cluster-secret");
 const sim::Scenario cluster_async = scenario("cluster-async");
+const sim::Scenario cluster_sync_backup = scenario("cluster-sync-backup");
+const sim::Scenario cluster_ssp = scenario("cluster-ssp");
 const sim::Scenario cluster_all = scenario("cluster-all");
 const sim::Scenario cluster_pauses = scenario("cluster-pauses");
 const sim::Scenario cluster_container = scenario("cluster-container");
@@ -125,6 +127,14 @@ TEST_CASE("cluster-secret: processes that prove a secret find each other again a
 
 TEST_CASE("cluster-async: under all faults every asynchronous gradient is applied once") {
   cluster_async.run();
+}
+
+TEST_CASE("cluster-sync-backup: each step is an update, and late gradients alone do not count") {
+  cluster_sync_backup.run();
+}
+
+TEST_CASE("cluster-ssp: every gradient is applied once, and no replica reads past its bound") {
+  cluster_ssp.run();
 }
 
 TEST_CASE("cluster-all: all faults together change no bit of synchronous training") {

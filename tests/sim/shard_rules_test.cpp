@@ -14,7 +14,7 @@ using sim::ShardWorld;
 using sim::ShardWorldOptions;
 
 // A run with the faults of this seed, compared with one without.
-void run_shards(uint64_t seed, History& history, Aggregation rule, Planted planted) {
+void run_shards(uint64_t seed, History& history, const Aggregation& rule, Planted planted) {
   sim::Draw draw(seed);
   ShardWorldOptions options = ShardWorldOptions::draw(draw, rule);
   options.planted = planted;
@@ -24,17 +24,20 @@ void run_shards(uint64_t seed, History& history, Aggregation rule, Planted plant
   ShardWorld(options, seed, rule == Aggregation::sync ? &golden.chain() : nullptr, history).run();
 }
 
-sim::Scenario scenario(const std::string& name, uint64_t seeds, Aggregation rule,
+sim::Scenario scenario(const std::string& name, uint64_t seeds, const Aggregation& rule,
                        Planted planted = Planted::none) {
   return {name, seeds,
           [=](uint64_t seed, History& history) { run_shards(seed, history, rule, planted); }};
 }
 
 const sim::Scenario shards_sync = scenario("shards-sync", 300, Aggregation::sync);
+const sim::Scenario shards_backup =
+    scenario("shards-sync-backup", 300, ShardWorldOptions::backups(1));
 const sim::Scenario shards_async = scenario("shards-async", 300, Aggregation::async);
+const sim::Scenario shards_ssp = scenario("shards-ssp", 300, ShardWorldOptions::ahead(0));
 
 // The invariants that the first `seeds` runs with this mistake break; what is not found is "".
-std::set<std::string> found(Planted planted, Aggregation rule, uint64_t seeds = 40) {
+std::set<std::string> found(Planted planted, const Aggregation& rule, uint64_t seeds = 40) {
   static int count = 0;
   const sim::Scenario planted_scenario =
       scenario("planted-" + std::to_string(++count), seeds, rule, planted);
@@ -54,6 +57,14 @@ TEST_CASE(
 
 TEST_CASE("shards-async: every asynchronous gradient is applied once, whatever is lost") {
   shards_async.run();
+}
+
+TEST_CASE("shards-sync-backup: each step is one update, and only late gradients do not count") {
+  shards_backup.run();
+}
+
+TEST_CASE("shards-ssp: every gradient is applied once, and no replica reads past its bound") {
+  shards_ssp.run();
 }
 
 TEST_CASE("a worker that takes a fresh sequence and step after a lost acknowledgement is found") {

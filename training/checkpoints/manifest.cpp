@@ -89,10 +89,11 @@ CheckpointFile file_of(const JsonReader& reader) {
 }
 
 Aggregation rule_of(const JsonReader& reader) {
-  const std::string text = reader.as_string();
-  if (text == "sync") return Aggregation::sync;
-  if (text == "async") return Aggregation::async;
-  throw reader.error("expected \"sync\" or \"async\", found ", json_quote(text));
+  try {
+    return aggregation_from_string(reader.as_string());
+  } catch (const Error& e) {
+    throw reader.error(e.what());
+  }
 }
 
 }  // namespace
@@ -101,8 +102,7 @@ std::string to_text(const Manifest& m) {
   std::ostringstream out;
   out << "{\n  \"format\": \"" << kFormat << "\",\n  \"version\": " << kCheckpointFormat
       << ",\n  \"generation\": " << m.generation << ",\n  \"step\": " << m.step
-      << ",\n  \"epoch\": " << m.epoch << ",\n  \"rule\": \""
-      << (m.rule == Aggregation::sync ? "sync" : "async")
+      << ",\n  \"epoch\": " << m.epoch << ",\n  \"rule\": \"" << to_string(m.rule)
       << "\",\n  \"rate_scale\": " << exact_text(m.rate_scale) << ",\n  \"next_steps\": [";
   for (size_t i = 0; i < m.next_steps.size(); ++i)
     out << (i ? ", " : "") << "{\"slot\": " << m.next_steps[i].first

@@ -303,7 +303,7 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
     m.mode = start.mode;
     m.directory = start.directory;
     m.manifest = start.manifest;
-    m.rule = static_cast<uint8_t>(table_.rule);
+    m.rule = to_string(table_.rule);
     m.replicas = start.replicas;
     m.next_step = start.next_step;
     m.rate_scale = start.rate_scale;

@@ -128,7 +128,8 @@ void load_now(ParameterVisit& group, const CheckpointFolder& folder) {
   start.mode = BeginEpoch::restore;
   start.directory = folder.path();
   start.manifest = manifest_name(found.manifest->generation, found.manifest->step);
-  start.rule = found.manifest->rule;
+  // No training goes on, so no replica is late or waits.
+  start.rule = found.manifest->rule.by_steps() ? Aggregation::sync : Aggregation::async;
   start.rate_scale = found.manifest->rate_scale;
   start.replicas = group->replicas_in_graph();
   start.next_step = found.manifest->step;

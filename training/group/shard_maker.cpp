@@ -121,7 +121,7 @@ CreateShard ShardMaker::order_of(int32_t shard, const std::vector<int32_t>& repl
   m.makes = owner();  // another one's terms are not known here: rule, rate scale and steps
   m.session = master_.session();
   if (shard == 0) m.trains = trains_;
-  m.rule = static_cast<uint8_t>(table_.rule);
+  m.rule = to_string(table_.rule);
   m.replicas = replicas;
   for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));
   return m;
@@ -255,7 +255,7 @@ void ShardMaker::catch_up(int32_t shard, const std::vector<int32_t>& replicas, D
   m.shard = shard;
   m.epoch = table_.epoch;
   m.mode = BeginEpoch::reset;
-  m.rule = static_cast<uint8_t>(table_.rule);
+  m.rule = to_string(table_.rule);
   m.replicas = replicas;
   m.rate_scale = table_.rate_scale;
   shards_.ask(shard, std::move(m), std::move(done));
@@ -385,9 +385,13 @@ bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint6
       least = std::min(least, step);
     }
   }
+  try {
+    table_.rule = aggregation_from_string(shards.begin()->second.rule);
+  } catch (const Error&) {
+    return false;
+  }
   for (const auto& [shard, d] : shards) table_.shards.at(shard).door = d.door;
   table_.epoch = now;
-  table_.rule = static_cast<Aggregation>(shards.begin()->second.rule);
   table_.rate_scale = shards.begin()->second.rate_scale;
   std::lock_guard lock(mutex_);
   next_steps_ = std::move(next_steps);

@@ -41,6 +41,11 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
       if (std::find(start.replicas.begin(), start.replicas.end(), replica) == start.replicas.end())
         start.replicas.push_back(replica);
   std::sort(start.replicas.begin(), start.replicas.end());
+  check_rule(checkpoints_.rule, start.replicas.size());
+  if (checkpoints_.rule.kind == Aggregation::Kind::sync_backup && group_.shared())
+    throw Error(Errc::invalid_argument, "the rule ", to_string(checkpoints_.rule),
+                " wants all replicas in one program, and a container is shared by several: a late "
+                "replica does not know how far those of others are; train with sync or ssp:S");
   start.mode = BeginEpoch::reset;
   start.values = values_;
   if (manifest) {
@@ -82,7 +87,8 @@ void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& man
   plan.replicas.assign(checkpoints_.replicas.begin(), checkpoints_.replicas.end());
   plan.checkpoints = !checkpoints_.directory.empty() && group_.owner();
   plan.follows = !group_.owner();
-  plan.async = checkpoints_.rule == Aggregation::async;
+  plan.jumps = checkpoints_.rule.kind == Aggregation::Kind::sync_backup;
+  plan.async = checkpoints_.rule != Aggregation::sync;
   loop_ = std::make_unique<TrainLoop>(plan, next_steps(manifest));
   group_.went_on();
   carry_out(loop_->begin(program_.now()));

@@ -38,6 +38,12 @@ int64_t TrainLoop::done_steps() const {
   return out;
 }
 
+int64_t TrainLoop::newest_step() const {
+  int64_t out = 0;
+  for (const auto& [replica, s] : replicas_) out = std::max(out, s.next);
+  return out;
+}
+
 double TrainLoop::mean_loss() const {
   double sum = 0;
   int n = 0;
@@ -109,6 +115,7 @@ TrainActions TrainLoop::step_done(int64_t replica, int64_t step, double loss, Mi
   s.running = false;
   // It counts, too, while others are being ended: the shards may turn out to be as they were.
   s.next = step + 1;
+  if (plan_.jumps) s.next = newest_step();
   s.retry.succeeded();
   s.failed.reset();
   s.loss = loss;
@@ -142,6 +149,10 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
 void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis now,
                           TrainActions& out) {
   Replica& s = replicas_.at(replica);
+  if (plan_.jumps && passes(e.code()) && newest_step() > step) {
+    s.next = newest_step();
+    return s.retry.succeeded();
+  }
   const std::string which = detail::concat("step ", step, " of replica ", replica);
   const bool away = (e.code() == Errc::io || e.code() == Errc::out_of_memory) && s.loss;
   if (!passes(e.code()) && !away)
@@ -285,8 +296,8 @@ TrainActions TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, M
     out.push_back(
         {TrainAction::tell, 0, done_steps(), Errc::peer_lost,
          detail::concat("the updates of ", lost,
-                        " acknowledged steps are lost: by the asynchronous rule, "
-                        "repeating these steps gives other updates",
+                        " acknowledged steps are lost: by an asynchronous rule, or one with "
+                        "backups, repeating these steps gives other updates",
                         plan_.checkpoints ? "; take checkpoints more often to lose less" : "")});
   }
   const TrainActions on = are_back(now);

@@ -30,6 +30,10 @@
 // A step that fails because its data have ended ends the training there, as if the plan had no more
 // steps.
 //
+// Under a rule with backup replicas, a step that one replica has done is over for all: the shards
+// take no gradient of it any more. A late replica goes on at the newest step, and its data of the
+// steps between are passed over.
+//
 // Patience ends only after a question: a source that still reads towards a step, an archive up to
 // its middle, say, counts as progress.
 //
@@ -87,6 +91,7 @@ class TrainLoop {
     bool checkpoints = false;
     bool follows = false;  // another session owns the shards
     bool async = false;    // a step that is done again makes another update
+    bool jumps = false;    // a replica that is late goes on at the newest step
     bool reads = false;    // a step may wait for a source
     Millis patience{120'000};
   };
@@ -145,6 +150,7 @@ class TrainLoop {
   TrainActions are_back(Millis now);
   void last_refused(Errc code, const std::string& text, Millis now, TrainActions& out);
   void end_unsaved(TrainActions& out);
+  int64_t newest_step() const;  // of the replica that is farthest
   int64_t steps() const { return std::min(plan_.steps, input_end_.step); }
   void data_ended(int64_t replica, int64_t step, TrainActions& out);
   void cancel_beyond(TrainActions& out);

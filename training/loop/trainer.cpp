@@ -23,15 +23,6 @@
 
 namespace troupe {
 
-const char* to_string(Aggregation rule) { return rule == Aggregation::sync ? "sync" : "async"; }
-
-Aggregation aggregation_from_string(const std::string& text) {
-  if (text == "sync") return Aggregation::sync;
-  if (text == "async") return Aggregation::async;
-  throw Error(Errc::invalid_argument, "unknown aggregation rule \"", text,
-              "\"; there are sync and async");
-}
-
 namespace {
 
 constexpr std::chrono::milliseconds kTick{50};
@@ -394,8 +385,7 @@ TrainResult Trainer::run() {
 
 // Asynchronous replicas go on when the owner, which takes the checkpoints, has ended its training.
 std::string Trainer::unsaved() {
-  if (!folder_ || group_->owner() || options_.rule != Aggregation::async)
-    return driver_->loop().unsaved();
+  if (!folder_ || group_->owner() || options_.rule.by_steps()) return driver_->loop().unsaved();
   const auto owner = std::make_shared<ShardMaker::OwnerSeen>();
   std::string why = "the program that takes the checkpoints of the container trains no more";
   try {

@@ -91,7 +91,7 @@ struct CreateShard {
   std::string container;
   int32_t shard = 0;
   uint64_t epoch = 0;
-  uint8_t rule = 0;  // Aggregation
+  std::string rule = "sync";  // to_string() of an Aggregation
   std::vector<int32_t> replicas;
   std::vector<SliceSpec> slices;
   uint64_t claim = 0;  // 1 + the newest epoch that the sender has begun as the owner; 0: it has
@@ -110,7 +110,7 @@ struct DescribeShard {
 struct ShardDescription {
   uint64_t door = 0;  // the shard actor, for the data plane
   uint64_t epoch = 0;
-  uint8_t rule = 0;           // Aggregation
+  std::string rule = "sync";  // to_string() of an Aggregation
   bool serving = false;       // its values are set
   bool created = false;       // in answer to a CreateShard: the shard is its sender's
   bool owner_away = false;    // there is no link to the session whose shard it is
@@ -145,7 +145,7 @@ struct BeginEpoch {
   uint64_t epoch = 0;
   uint8_t mode = reset;
   std::string directory, manifest;  // restore: the checkpoint's place
-  uint8_t rule = 0;
+  std::string rule = "sync";        // to_string() of an Aggregation
   std::vector<int32_t> replicas;
   int64_t next_step = 0;  // of every replica
   double rate_scale = 1;
@@ -248,7 +248,8 @@ auto inspect(I& f, ShardDescription& x) {
   BoundedList slices{x.slices};
   return f(x.door, x.epoch, x.rule, x.serving, x.created, x.owner_away, x.owner_trains,
            x.rate_scale, x.next_steps, slices, x.versions, x.pulled_bytes, x.pushed_bytes,
-           x.applied, x.merged, x.duplicate, x.refused, x.received);
+           x.applied, x.merged, x.duplicate,
+           x.refused, x.received);
 }
 template <class I>
 auto inspect(I& f, SetInitial& x) {

@@ -2,6 +2,8 @@
 #include "training/rules/rule.hpp"
 
 #include "training/rules/rule_async.hpp"
+#include "training/rules/rule_backup.hpp"
+#include "training/rules/rule_ssp.hpp"
 #include "training/rules/rule_sync.hpp"
 
 namespace troupe {
@@ -29,11 +31,27 @@ std::string ReplicaProgress::too_old(int64_t step) const {
                         kWindow - 1, " are remembered");
 }
 
-void AggregationRule::go_on(int32_t, int64_t) {}
+bool AggregationRule::go_on(int32_t, int64_t) { return false; }
 std::optional<int32_t> AggregationRule::skip(std::vector<Contribution>&) { return std::nullopt; }
 
-std::unique_ptr<AggregationRule> make_rule(Aggregation kind,
+void check_rule(const Aggregation& rule, size_t replicas) {
+  using Kind = Aggregation::Kind;
+  if (rule.bound < 0)
+    throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
+                " wants a number of at least 0, got ", rule.bound);
+  if (rule.kind != Kind::sync_backup) return;
+  if (rule.bound == 0)
+    throw Error(Errc::invalid_argument,
+                "the rule sync-backup:0 has no backup replica; name at least 1, or take sync");
+  if (static_cast<uint64_t>(rule.bound) >= replicas)
+    throw Error(Errc::invalid_argument, "the rule ", to_string(rule), " leaves out ", rule.bound,
+                " of ", replicas,
+                " replicas, and an update needs one; add replicas, or leave out fewer");
+}
+
+std::unique_ptr<AggregationRule> make_rule(const Aggregation& rule,
                                            std::vector<ReplicaProgress> progress) {
+  if (!progress.empty()) check_rule(rule, progress.size());
   for (size_t i = 0; i < progress.size(); ++i) {
     const ReplicaProgress& p = progress[i];
     if (i > 0 && progress[i - 1].replica >= p.replica)
@@ -42,18 +60,22 @@ std::unique_ptr<AggregationRule> make_rule(Aggregation kind,
     if (p.next_step < 0)
       throw Error(Errc::invalid_argument, "replica ", p.replica, " cannot begin at step ",
                   p.next_step);
-    if (kind == Aggregation::sync && p.next_step != progress[0].next_step)
+    if (rule.by_steps() && p.next_step != progress[0].next_step)
       throw Error(Errc::invalid_argument, "synchronous replicas begin together, but replica ",
                   progress[0].replica, " is at step ", progress[0].next_step, " and replica ",
                   p.replica, " at step ", p.next_step);
   }
-  switch (kind) {
-    case Aggregation::sync:
+  switch (rule.kind) {
+    case Aggregation::Kind::sync:
       return make_sync_rule(progress);
-    case Aggregation::async:
-      return make_async_rule(progress);
+    case Aggregation::Kind::sync_backup:
+      return make_backup_rule(rule, progress);
+    case Aggregation::Kind::async:
+      return make_async_rule(rule, progress);
+    case Aggregation::Kind::ssp:
+      return make_ssp_rule(rule, progress);
   }
-  throw InternalError("unknown aggregation rule ", static_cast<int>(kind));
+  throw InternalError("unknown aggregation rule ", static_cast<int>(rule.kind));
 }
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
 // AggregationRule: when gradients of one slice become an update, and which values a pull may read.
-// Plain state. Kinds: rule_sync.cpp, rule_async.cpp.
+// Plain state. Kinds: rule_sync.cpp, rule_backup.cpp, rule_async.cpp, rule_ssp.cpp.
 //
 // The shard refuses gradients that are out of sequence, fenced or not finite; a rule never sees
 // them.
@@ -53,6 +53,7 @@ class AggregationRule {
       kept,     // counted; acknowledge it once take() has handed it out
       waiting,  // the same gradient is already here, not yet applied: acknowledge both together
       applied,  // the same gradient was applied before: acknowledge now
+      late,     // its update was made without it: it never counts, and its replica goes on
       refused,  // never counts
     } kind = kept;
     std::string text = {};  // refused: the reason and a remedy
@@ -74,7 +75,8 @@ class AggregationRule {
   virtual PushVerdict look(int32_t replica, int64_t step) const = 0;
   virtual void push(Contribution contribution) = 0;  // Requires: look() said kept.
   // Ends the replica's steps before `first`: a gradient of theirs that has not arrived never will.
-  virtual void go_on(int32_t replica, int64_t first);
+  // Returns whether an update may be due, or a pull that waits may have its answer.
+  virtual bool go_on(int32_t replica, int64_t first);
   // Gives up the next update if it waits for a replica that has gone on, and returns that replica;
   // moves the gradients that others pushed for it into `lost`. Returns nothing if there is no such
   // update.
@@ -98,8 +100,12 @@ class AggregationRule {
 // One entry for each of the replicas 0 .. count - 1, all at `next_step`.
 std::vector<ReplicaProgress> replicas_at(int32_t count, int64_t next_step);
 
-// `progress`: one entry per replica, ascending by replica; their next_step must agree under the
-// synchronous rule. Throws: Error(invalid_argument) otherwise.
-std::unique_ptr<AggregationRule> make_rule(Aggregation kind, std::vector<ReplicaProgress> progress);
+// Throws: Error(invalid_argument) for a rule that so many replicas cannot follow.
+void check_rule(const Aggregation& rule, size_t replicas);
+
+// `progress`: one entry per replica, ascending by replica; their next_step must agree under a rule
+// by steps. Throws: Error(invalid_argument) otherwise, and as check_rule().
+std::unique_ptr<AggregationRule> make_rule(const Aggregation& rule,
+                                           std::vector<ReplicaProgress> progress);
 
 }  // namespace troupe

@@ -12,11 +12,11 @@ namespace {
 
 class AsyncRule final : public AggregationRule {
  public:
-  explicit AsyncRule(const std::vector<ReplicaProgress>& progress) {
+  AsyncRule(const Aggregation& rule, const std::vector<ReplicaProgress>& progress) : rule_(rule) {
     for (const ReplicaProgress& p : progress) replicas_[p.replica] = p;
   }
 
-  Aggregation kind() const override { return Aggregation::async; }
+  Aggregation kind() const override { return rule_; }
 
   PushVerdict look(int32_t replica, int64_t step) const override {
     const ReplicaProgress& p = replicas_.at(replica);
@@ -57,14 +57,16 @@ class AsyncRule final : public AggregationRule {
   std::vector<int32_t> missing() const override { return {}; }
 
  private:
+  const Aggregation rule_;
   std::map<int32_t, ReplicaProgress> replicas_;
   std::unique_ptr<Contribution> next_;
 };
 
 }  // namespace
 
-std::unique_ptr<AggregationRule> make_async_rule(const std::vector<ReplicaProgress>& progress) {
-  return std::make_unique<AsyncRule>(progress);
+std::unique_ptr<AggregationRule> make_async_rule(const Aggregation& rule,
+                                                 const std::vector<ReplicaProgress>& progress) {
+  return std::make_unique<AsyncRule>(rule, progress);
 }
 
 }  // namespace troupe

@@ -6,6 +6,7 @@
 
 namespace troupe {
 
-std::unique_ptr<AggregationRule> make_async_rule(const std::vector<ReplicaProgress>& progress);
+std::unique_ptr<AggregationRule> make_async_rule(const Aggregation& rule,
+                                                 const std::vector<ReplicaProgress>& progress);
 
 }  // namespace troupe

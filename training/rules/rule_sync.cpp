@@ -55,9 +55,10 @@ class SyncRule final : public AggregationRule {
     return true;
   }
 
-  void go_on(int32_t replica, int64_t first) override {
+  bool go_on(int32_t replica, int64_t first) override {
     const auto mine = first_.find(replica);
     if (mine != first_.end()) mine->second = std::max(mine->second, first);
+    return false;  // skip() says
   }
 
   std::optional<int32_t> skip(std::vector<Contribution>& lost) override {

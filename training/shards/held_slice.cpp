@@ -247,6 +247,10 @@ bool HeldSlice::known(const Push& p, const Tickets& tickets, ShardActions& out) 
     case AggregationRule::PushVerdict::refused:
       refuse(tickets, PushRefusal::step, Errc::stale, verdict.text, out);
       return true;
+    case AggregationRule::PushVerdict::late:
+      terms_.counters.refuse(PushRefusal::late);
+      acknowledge(tickets, Errc::ok, {}, out);
+      return true;
     case AggregationRule::PushVerdict::applied:
       ++terms_.counters.duplicate;
       acknowledge(tickets, Errc::ok, {}, out);
@@ -317,10 +321,11 @@ void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
 
 void HeldSlice::end_steps_before(int64_t first, int32_t replica, ShardActions& out) {
   if (!rule_ || first <= 0) return;
-  rule_->go_on(replica, first);
+  const bool due = rule_->go_on(replica, first);
   Reads& reads = reads_[replica];
   reads.first = std::max(reads.first, first);
-  if (skip(out)) update_while_due(out);
+  if (skip(out) || due) update_while_due(out);
+  if (due) answer_waiting(out);
   free_previous();
 }
 
@@ -328,7 +333,7 @@ void HeldSlice::end_steps_before(int64_t first, int32_t replica, ShardActions& o
 // for the next gradient. Memory that is not the pool's stays, as the next update writes there.
 void HeldSlice::free_previous() {
   SliceValues& s = values_;
-  if (terms_.rule != Aggregation::sync || !fills_block_of(terms_.pool, s.previous)) return;
+  if (!terms_.rule.by_steps() || !fills_block_of(terms_.pool, s.previous)) return;
   const int64_t next = rule_->next_step();
   for (const int32_t replica : terms_.replicas)
     if (reads_[replica].first < next) return;
@@ -379,9 +384,8 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
       applied.gradients.push_back(copy_of(c.gradient));
     }
   }
-  const bool in_place =
-      apply_mean(*optimizer_, gradients, terms_.rule == Aggregation::sync, values_,
-                 {terms_.lanes, room_of(gradients[0].gradient, terms_.pool)});
+  const bool in_place = apply_mean(*optimizer_, gradients, terms_.rule.by_steps(), values_,
+                                   {terms_.lanes, room_of(gradients[0].gradient, terms_.pool)});
   if (!in_place) ++terms_.counters.copies;
   ++terms_.counters.updates;
   (gradients.size() == 1 ? terms_.counters.applied : terms_.counters.merged) +=

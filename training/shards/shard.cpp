@@ -34,7 +34,7 @@ Outcome Shard::fence(uint64_t wanted, const char* what) const {
                                       terms_->epoch)};
 }
 
-Outcome Shard::set_replicas(Aggregation rule, std::vector<ReplicaProgress> replicas) {
+Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress> replicas) {
   std::sort(
       replicas.begin(), replicas.end(),
       [](const ReplicaProgress& a, const ReplicaProgress& b) { return a.replica < b.replica; });
@@ -133,7 +133,8 @@ Outcome Shard::restore(uint64_t epoch, std::vector<SliceState> states, ShardActi
   return {};
 }
 
-Outcome Shard::set_rule(uint64_t epoch, Aggregation rule, std::vector<ReplicaProgress> replicas) {
+Outcome Shard::set_rule(uint64_t epoch, const Aggregation& rule,
+                        std::vector<ReplicaProgress> replicas) {
   if (Outcome o = fence(epoch, "a rule"); !o) return o;
   for (const auto& [id, slice] : slices_)
     if (!slice.between_steps())

@@ -67,7 +67,7 @@ class Shard {
   Outcome clear(uint64_t epoch, std::vector<ReplicaProgress> replicas, ShardActions& out);
   // Sets another rule or other replicas. Refused with Errc::invalid_argument unless every replica
   // of every trained slice is at a boundary, with nothing waiting. Values and versions stay.
-  Outcome set_rule(uint64_t epoch, Aggregation rule, std::vector<ReplicaProgress> replicas);
+  Outcome set_rule(uint64_t epoch, const Aggregation& rule, std::vector<ReplicaProgress> replicas);
   // Multiplies the learning rates of all slices by `scale`, 1 at first, in each update from here
   // on. Stale if a slice is past `step`, as for capture(); refused with Errc::invalid_argument,
   // changing nothing, for a scale that at_rate_scale() (graph/optimizer.hpp) refuses. clear() and
@@ -107,7 +107,7 @@ class Shard {
 
  private:
   Outcome fence(uint64_t wanted, const char* what) const;
-  Outcome set_replicas(Aggregation rule, std::vector<ReplicaProgress> replicas);
+  Outcome set_replicas(const Aggregation& rule, std::vector<ReplicaProgress> replicas);
   Outcome want_not_past(int64_t step) const;
   void serve(ShardActions& out);
   HeldSlice* held(uint32_t slice);

@@ -153,7 +153,7 @@ ShardHandle spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
                         const CreateShard& order, const std::function<void(Shard&)>& on_shard) {
   Shard::Spec spec;
   spec.epoch = order.epoch;
-  spec.rule = static_cast<Aggregation>(order.rule);
+  spec.rule = aggregation_from_string(order.rule);
   spec.replicas = replicas_at(order.replicas, 0);
   for (const SliceSpec& slice : order.slices) spec.slices.push_back(from_spec(slice));
   spec.lanes = &process.lanes().op_lanes();

@@ -178,9 +178,13 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
 
 caf::error ShardActorState::set_terms(const BeginEpoch& m) {
   check();
-  const Outcome rule = shard->set_rule(m.epoch, static_cast<Aggregation>(m.rule),
-                                       replicas_at(m.replicas, m.next_step));
-  if (!rule) return outcome_error(rule);
+  try {
+    const Outcome rule = shard->set_rule(m.epoch, aggregation_from_string(m.rule),
+                                         replicas_at(m.replicas, m.next_step));
+    if (!rule) return outcome_error(rule);
+  } catch (const Error& e) {
+    return to_caf(e.code(), e.what());
+  }
   return outcome_error(shard->set_rate_scale(m.epoch, m.next_step, m.rate_scale));
 }
 

@@ -18,6 +18,7 @@ enum class PushRefusal : uint8_t {
   gap,          // too far ahead in sequence
   step,         // too far ahead, or older than the remembered steps
   not_finite,   // NaN or infinity in a gradient
+  late,         // its update was made without it; acknowledged, as its replica goes on
   kCount,
 };
 
@@ -37,7 +38,7 @@ struct ShardCounters {
   int64_t pulls_refused = 0;                        // refused, or no longer wanted
   // Versions between a replica's pull and the update by its push.
   int64_t staleness_sum = 0, staleness_max = 0;
-  int64_t copies = 0;  // updates that could not be made in place
+  int64_t copies = 0;                               // updates that could not be made in place
 
   void refuse(PushRefusal reason, int64_t pushes = 1) {
     refused[static_cast<size_t>(reason)] += pushes;

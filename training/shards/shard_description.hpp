@@ -10,7 +10,7 @@ namespace troupe {
 inline ShardDescription describe_shard(const Shard& shard) {
   ShardDescription out;
   out.epoch = shard.epoch();
-  out.rule = static_cast<uint8_t>(shard.rule());
+  out.rule = to_string(shard.rule());
   out.serving = shard.state() == Shard::State::serving;
   out.rate_scale = shard.rate_scale();
   bool trained = false;  // without a rule no slice counts steps

@@ -100,7 +100,8 @@ const Tensor& WrittenValues::before(const Tensor& values) {
   return before_ = std::move(before);
 }
 
-AggregationRule::PullVerdict WrittenValues::verdict(int32_t replica, int64_t step, Aggregation rule,
+AggregationRule::PullVerdict WrittenValues::verdict(int32_t replica, int64_t step,
+                                                    const Aggregation& rule,
                                                     const Slice& slice) const {
   if (rule != Aggregation::sync || step < 0 || step > step_) return {};
   if (step == step_) return {AggregationRule::PullVerdict::previous};
@@ -117,7 +118,7 @@ AggregationRule::PullVerdict WrittenValues::verdict(int32_t replica, int64_t ste
 }
 
 // Saves the values before the first write of a step: a step that is done again reads them.
-void WrittenValues::keep_before(const Push& p, Aggregation rule, const SliceValues& values) {
+void WrittenValues::keep_before(const Push& p, const Aggregation& rule, const SliceValues& values) {
   if (p.step > step_) {
     step_ = p.step;
     replica_ = p.replica;
@@ -147,12 +148,12 @@ std::string WrittenValues::too_old(const Push& p) {
   return old ? done.too_old(p.step) : std::string();
 }
 
-std::optional<int32_t> WrittenValues::other_writer(const Push& p, Aggregation rule) const {
+std::optional<int32_t> WrittenValues::other_writer(const Push& p, const Aggregation& rule) const {
   if (rule != Aggregation::sync || replica_ < 0 || replica_ == p.replica) return std::nullopt;
   return replica_;
 }
 
-bool WrittenValues::write(const Push& p, Aggregation rule, SliceValues& values) {
+bool WrittenValues::write(const Push& p, const Aggregation& rule, SliceValues& values) {
   done_by(p).count(p.step);
   keep_before(p, rule, values);
   const bool in_place = values.values.unique();

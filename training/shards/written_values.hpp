@@ -26,13 +26,13 @@ class WrittenValues {
   std::string too_old(const Push& push);
   bool has(const Push& push);  // Requires: too_old() is empty.
   // Another replica that has written, if it excludes this one.
-  std::optional<int32_t> other_writer(const Push& push, Aggregation rule) const;
+  std::optional<int32_t> other_writer(const Push& push, const Aggregation& rule) const;
   // Changes the values, a copy of them if others hold them, and makes a version. Returns whether it
   // was done in place. Requires: !has(push).
-  bool write(const Push& push, Aggregation rule, SliceValues& values);
+  bool write(const Push& push, const Aggregation& rule, SliceValues& values);
 
   // The values that `step` of a replica may read.
-  AggregationRule::PullVerdict verdict(int32_t replica, int64_t step, Aggregation rule,
+  AggregationRule::PullVerdict verdict(int32_t replica, int64_t step, const Aggregation& rule,
                                        const Slice& slice) const;
   int64_t version_before() const { return before_version_; }
   bool has_before() const { return before_.defined(); }
@@ -40,7 +40,7 @@ class WrittenValues {
   const Tensor& before(const Tensor& values);
 
  private:
-  void keep_before(const Push& push, Aggregation rule, const SliceValues& values);
+  void keep_before(const Push& push, const Aggregation& rule, const SliceValues& values);
   ReplicaProgress& done_by(const Push& push);
 
   int64_t begins_;

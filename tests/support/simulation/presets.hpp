@@ -102,6 +102,30 @@ inline std::vector<Preset> presets() {
          plan.kill_workers(plan.draw.between(0, 1));
          plan.kill_ps(plan.draw.between(0, 1));
        }},
+      {"cluster-sync-backup", 20,
+       [](Draw& draw, SimClusterOptions& o) {
+         checkpoints(draw, o);
+         o.rule = {Aggregation::Kind::sync_backup, draw.between(1, 2)};
+         o.pause_every = draw.between(0, 2);
+         o.pace_ms = draw.chance(0.5) ? 50 : 0;
+       },
+       [](PresetFaults& plan) {
+         plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 2));
+         plan.kill_ps(plan.draw.between(0, 1));
+       }},
+      {"cluster-ssp", 20,
+       [](Draw& draw, SimClusterOptions& o) {
+         checkpoints(draw, o);
+         o.rule = {Aggregation::Kind::ssp, draw.between(0, 2)};
+         o.clients = draw.chance(0.25) ? 2 : 1;
+         o.pace_ms = draw.chance(0.5) ? 50 : 0;
+       },
+       [](PresetFaults& plan) {
+         plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 2));
+         plan.kill_ps(plan.draw.between(0, 1));
+       }},
       {"cluster-all", 10, checkpoints,
        [](PresetFaults& plan) {
          plan.lose_messages();

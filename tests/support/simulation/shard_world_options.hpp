@@ -37,7 +37,17 @@ struct ShardWorldOptions {
   int64_t faults_until = 0;  // in events; later no message is lost
   Planted planted = Planted::none;
 
-  static ShardWorldOptions draw(Draw& draw, Aggregation rule) {
+  // `name`: of a scenario, "shards-" and the name of a rule.
+  static ShardWorldOptions draw(Draw& draw, const std::string& name) {
+    if (name == "shards-sync-backup") return ShardWorldOptions::draw(draw, backups(1));
+    if (name == "shards-ssp") return ShardWorldOptions::draw(draw, ahead(0));
+    return ShardWorldOptions::draw(draw,
+                                   name == "shards-sync" ? Aggregation::sync : Aggregation::async);
+  }
+  static Aggregation backups(int64_t count) { return {Aggregation::Kind::sync_backup, count}; }
+  static Aggregation ahead(int64_t steps) { return {Aggregation::Kind::ssp, steps}; }
+  // Draws the bound of a rule that has one.
+  static ShardWorldOptions draw(Draw& draw, const Aggregation& rule) {
     ShardWorldOptions o;
     o.rule = rule;
     o.replicas = static_cast<int32_t>(draw.between(2, 4));
@@ -54,6 +64,8 @@ struct ShardWorldOptions {
     o.worker_kills = static_cast<int>(draw.below(4));
     o.shard_losses = static_cast<int>(draw.below(3));
     o.faults_until = draw.between(200, 600);
+    if (rule.kind == Aggregation::Kind::sync_backup) o.rule.bound = draw.between(1, o.replicas - 1);
+    if (rule.kind == Aggregation::Kind::ssp) o.rule.bound = draw.between(0, 2);
     return o;
   }
   ShardWorldOptions without_faults() const {

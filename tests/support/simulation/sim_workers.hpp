@@ -3,6 +3,7 @@
 // when all pushes are acknowledged. Unanswered requests are sent again.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -98,8 +99,14 @@ class SimWorkers {
     if (o_.rule == Aggregation::sync && m.version != w->step)
       throw Violation{"I6", detail::concat("replica ", w->replica, " begins step ", w->step,
                                            " with version ", m.version, " of slice ", m.slice)};
+    const int64_t least =
+        w->step + (o_.replicas - 1) * std::max<int64_t>(0, w->step - o_.rule.bound);
+    if (o_.rule.kind == Aggregation::Kind::ssp && m.version < least)
+      throw Violation{"I6", detail::concat("replica ", w->replica, " begins step ", w->step,
+                                           " with version ", m.version, " of slice ", m.slice,
+                                           ", and its bound wants at least ", least)};
     int64_t& before = w->pulled_version[m.slice];
-    if (m.version < before && o_.rule == Aggregation::async)
+    if (m.version < before && !o_.rule.by_steps())
       throw Violation{"I3", detail::concat("replica ", w->replica, " pulled version ", before,
                                            " of slice ", m.slice, " and now ", m.version)};
     before = m.version;

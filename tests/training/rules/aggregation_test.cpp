@@ -1,0 +1,46 @@
+// The texts of aggregation rules, and the numbers that they refuse.
+#include <doctest/doctest.h>
+
+#include "tests/support/refusal.hpp"
+#include "training/rules/rule.hpp"
+
+namespace troupe {
+namespace {
+
+using Kind = Aggregation::Kind;
+
+TEST_CASE("a rule reads its own text") {
+  for (const char* const text :
+       {"sync", "sync-backup:1", "async", "ssp:0", "ssp:12"})
+    CHECK(to_string(aggregation_from_string(text)) == text);
+  CHECK(aggregation_from_string("sync-backup:2") == Aggregation{Kind::sync_backup, 2});
+  CHECK(aggregation_from_string("ssp:3") == Aggregation{Kind::ssp, 3});
+}
+
+TEST_CASE("a text that is no rule is refused, with the rules there are") {
+  for (const char* const text : {"", "Sync", "sync:1", "sync-backup", "ssp", "async:2", "ssp3"})
+    CHECK(error_text(Errc::invalid_argument, [&] {
+            aggregation_from_string(text);
+          }).find("there are sync, sync-backup:B") != std::string::npos);
+  CHECK(error_text(Errc::invalid_argument, [] { aggregation_from_string("ssp:-1"); }) ==
+        "the aggregation rule \"ssp:-1\" wants a whole number of at least 0 after the colon, got "
+        "\"-1\"");
+  CHECK(error_text(Errc::invalid_argument, [] {
+          aggregation_from_string("ssp:3x");
+        }).find("got \"3x\"") != std::string::npos);
+}
+
+TEST_CASE("a bound that does not fit the replicas is refused with both numbers") {
+  const auto refusal = [](const Aggregation& rule) {
+    return error_text(Errc::invalid_argument, [&] { make_rule(rule, replicas_at(3, 0)); });
+  };
+  CHECK(refusal({Kind::sync_backup, 3}) ==
+        "the rule sync-backup:3 leaves out 3 of 3 replicas, and an update needs one; add replicas, "
+        "or leave out fewer");
+  CHECK(refusal({Kind::sync_backup, 0}).find("name at least 1, or take sync") != std::string::npos);
+  CHECK(refusal({Kind::ssp, -2}) == "the rule ssp:-2 wants a number of at least 0, got -2");
+  CHECK(make_rule({Kind::sync_backup, 2}, replicas_at(3, 0))->kind().bound == 2);
+}
+
+}  // namespace
+}  // namespace troupe

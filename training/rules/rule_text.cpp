@@ -1,0 +1,52 @@
+// The text of an Aggregation: on the command line, in manifests, and in messages.
+#include <charconv>
+
+#include "troupe/training.hpp"
+
+namespace troupe {
+namespace {
+
+using Kind = Aggregation::Kind;
+
+struct Form {
+  const char* name;
+  Kind kind;
+  bool bounded;
+};
+constexpr Form kForms[] = {{"sync", Kind::sync, false},
+                           {"sync-backup", Kind::sync_backup, true},
+                           {"async", Kind::async, false},
+                           {"ssp", Kind::ssp, true}};
+
+int64_t bound_of(const std::string& text, const std::string& digits) {
+  int64_t out = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [rest, error] = std::from_chars(digits.data(), end, out);
+  if (error != std::errc() || rest != end || out < 0)
+    throw Error(Errc::invalid_argument, "the aggregation rule \"", text,
+                "\" wants a whole number of at least 0 after the colon, got \"", digits, "\"");
+  return out;
+}
+
+}  // namespace
+
+std::string to_string(const Aggregation& rule) {
+  for (const Form& form : kForms)
+    if (form.kind == rule.kind)
+      return form.bounded ? detail::concat(form.name, ":", rule.bound) : form.name;
+  throw InternalError("unknown aggregation rule ", static_cast<int>(rule.kind));
+}
+
+Aggregation aggregation_from_string(const std::string& text) {
+  const size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon);
+  for (const Form& form : kForms) {
+    if (name != form.name || form.bounded != (colon != std::string::npos)) continue;
+    return {form.kind, form.bounded ? bound_of(text, text.substr(colon + 1)) : 0};
+  }
+  throw Error(Errc::invalid_argument, "unknown aggregation rule \"", text,
+              "\"; there are sync, sync-backup:B for B replicas that may be late, async, and "
+              "ssp:S for at most S steps ahead");
+}
+
+}  // namespace troupe
