@@ -23,13 +23,14 @@ namespace troupe {
 struct Aggregation {
   enum class Kind : uint8_t { sync, sync_backup, async, ssp } kind = Kind::sync;
   int64_t bound = 0;    // sync_backup: replicas left out; ssp: steps that one may be ahead
+  bool damped = false;  // async, ssp: updates by gradients of old values are smaller
   static const Aggregation sync, async;
 
   bool by_steps() const { return kind == Kind::sync || kind == Kind::sync_backup; }
   friend bool operator==(const Aggregation&, const Aggregation&) = default;
 };
 inline constexpr Aggregation Aggregation::sync{}, Aggregation::async{Aggregation::Kind::async};
-// "sync", "sync-backup:1", "async", "ssp:3".
+// "sync", "sync-backup:1", "async", "async-damped", "ssp:3", "ssp-damped:3".
 std::string to_string(const Aggregation& rule);
 Aggregation aggregation_from_string(const std::string& text);  // Throws: Error(invalid_argument).
 
@@ -239,6 +240,8 @@ struct ParameterSlice {
   std::string parameter, task;
   int64_t offset = 0, size = 0, bytes = 0, version = 0;  // offset and size in elements
   int64_t pulled_bytes = 0, pushed_bytes = 0;
+  double staleness = 0;  // mean number of other updates between a replica's pull and its update
+  int64_t staleness_max = 0;
 };
 std::vector<ParameterSlice> parameter_slices(Session& session);
 

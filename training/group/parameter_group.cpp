@@ -379,9 +379,11 @@ void ParameterGroup::describe(std::shared_ptr<std::vector<ParameterSlice>> out, 
         [this, out](int32_t shard, const ShardDescription& d) {
           for (size_t i = 0; i < d.slices.size(); ++i) {
             const Slice slice = from_spec(d.slices[i]);
+            const auto updates = static_cast<double>(std::max<int64_t>(d.stale_updates.at(i), 1));
+            const double mean = static_cast<double>(d.staleness_sum.at(i)) / updates;
             out->push_back({slice.parameter, table_.shards.at(shard).task, slice.offset, slice.size,
                             slice.bytes(), d.versions.at(i), d.pulled_bytes.at(i),
-                            d.pushed_bytes.at(i)});
+                            d.pushed_bytes.at(i), mean, d.staleness_max.at(i)});
           }
         },
         [out, done](Errc, const std::string&) {

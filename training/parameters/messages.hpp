@@ -120,6 +120,8 @@ struct ShardDescription {
   std::vector<SliceSpec> slices;
   std::vector<int64_t> versions;                    // one per slice
   std::vector<int64_t> pulled_bytes, pushed_bytes;  // one per slice, since the shard was made
+  // One per slice: Staleness of shard_counters.hpp.
+  std::vector<int64_t> stale_updates, staleness_sum, staleness_max;
   int64_t applied = 0, merged = 0, duplicate = 0, refused = 0,
           received = 0;  // pushes, ShardCounters
 };
@@ -248,7 +250,7 @@ auto inspect(I& f, ShardDescription& x) {
   BoundedList slices{x.slices};
   return f(x.door, x.epoch, x.rule, x.serving, x.created, x.owner_away, x.owner_trains,
            x.rate_scale, x.next_steps, slices, x.versions, x.pulled_bytes, x.pushed_bytes,
-           x.applied, x.merged, x.duplicate,
+           x.stale_updates, x.staleness_sum, x.staleness_max, x.applied, x.merged, x.duplicate,
            x.refused, x.received);
 }
 template <class I>

@@ -36,6 +36,9 @@ std::optional<int32_t> AggregationRule::skip(std::vector<Contribution>&) { retur
 
 void check_rule(const Aggregation& rule, size_t replicas) {
   using Kind = Aggregation::Kind;
+  if (rule.damped && rule.by_steps())
+    throw Error(Errc::invalid_argument,
+                "the rules by steps have no staleness to damp; damp async or ssp:S");
   if (rule.bound < 0)
     throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
                 " wants a number of at least 0, got ", rule.bound);

@@ -11,12 +11,13 @@ using Kind = Aggregation::Kind;
 struct Form {
   const char* name;
   Kind kind;
-  bool bounded;
+  bool damped, bounded;
 };
-constexpr Form kForms[] = {{"sync", Kind::sync, false},
-                           {"sync-backup", Kind::sync_backup, true},
-                           {"async", Kind::async, false},
-                           {"ssp", Kind::ssp, true}};
+constexpr Form kForms[] = {
+    {"sync", Kind::sync, false, false},   {"sync-backup", Kind::sync_backup, false, true},
+    {"async", Kind::async, false, false}, {"async-damped", Kind::async, true, false},
+    {"ssp", Kind::ssp, false, true},      {"ssp-damped", Kind::ssp, true, true},
+};
 
 int64_t bound_of(const std::string& text, const std::string& digits) {
   int64_t out = 0;
@@ -32,9 +33,9 @@ int64_t bound_of(const std::string& text, const std::string& digits) {
 
 std::string to_string(const Aggregation& rule) {
   for (const Form& form : kForms)
-    if (form.kind == rule.kind)
+    if (form.kind == rule.kind && form.damped == rule.damped)
       return form.bounded ? detail::concat(form.name, ":", rule.bound) : form.name;
-  throw InternalError("unknown aggregation rule ", static_cast<int>(rule.kind));
+  return detail::concat("sync that is damped");  // check_rule() refuses it
 }
 
 Aggregation aggregation_from_string(const std::string& text) {
@@ -42,11 +43,11 @@ Aggregation aggregation_from_string(const std::string& text) {
   const std::string name = text.substr(0, colon);
   for (const Form& form : kForms) {
     if (name != form.name || form.bounded != (colon != std::string::npos)) continue;
-    return {form.kind, form.bounded ? bound_of(text, text.substr(colon + 1)) : 0};
+    return {form.kind, form.bounded ? bound_of(text, text.substr(colon + 1)) : 0, form.damped};
   }
   throw Error(Errc::invalid_argument, "unknown aggregation rule \"", text,
-              "\"; there are sync, sync-backup:B for B replicas that may be late, async, and "
-              "ssp:S for at most S steps ahead");
+              "\"; there are sync, sync-backup:B for B replicas that may be late, async, ssp:S for "
+              "at most S steps ahead, async-damped and ssp-damped:S");
 }
 
 }  // namespace troupe

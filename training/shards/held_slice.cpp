@@ -6,6 +6,7 @@
 #include "devices/failure.hpp"
 #include "graph/base/fail_point.hpp"
 #include "graph/base/mutant.hpp"
+#include "graph/optimizer.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/pool_block.hpp"
@@ -377,33 +378,40 @@ void HeldSlice::update_while_due(ShardActions& out) {
 void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) {
   fail_point(FailPoint::shard_apply_before);
   AppliedUpdate applied{.epoch = terms_.epoch, .slice = slice_.id, .from = {}};
+  const double factor = note_staleness(gradients);
+  std::optional<Optimizer> damped;
+  if (factor != 1) damped = at_rate_scale(*optimizer_, factor);
+  const Optimizer& optimizer = damped ? *damped : *optimizer_;
   if (terms_.applied_log) {
-    applied.optimizer = *optimizer_;
+    applied.optimizer = optimizer;
     for (const Contribution& c : gradients) {
       applied.from.push_back({c.replica, c.step, c.incarnation});
       applied.gradients.push_back(copy_of(c.gradient));
     }
   }
-  const bool in_place = apply_mean(*optimizer_, gradients, terms_.rule.by_steps(), values_,
+  const bool in_place = apply_mean(optimizer, gradients, terms_.rule.by_steps(), values_,
                                    {terms_.lanes, room_of(gradients[0].gradient, terms_.pool)});
   if (!in_place) ++terms_.counters.copies;
   ++terms_.counters.updates;
   (gradients.size() == 1 ? terms_.counters.applied : terms_.counters.merged) +=
       static_cast<int64_t>(gradients.size());
   applied.version = values_.version;
-  for (const Contribution& c : gradients) {
-    if (const int64_t pulled = reads_[c.replica].pulled_version; pulled >= 0) {
-      const int64_t staleness = values_.version - 1 - pulled;
-      terms_.counters.staleness_sum += staleness;
-      terms_.counters.staleness_max = std::max(terms_.counters.staleness_max, staleness);
-    }
-  }
   if (terms_.applied_log) terms_.applied_log(applied);
   fail_point(FailPoint::shard_apply_before_ack);
   for (const Contribution& c : gradients) {
     const auto tickets = unacknowledged_.extract({c.replica, c.step});
     if (!tickets.empty()) acknowledge(tickets.mapped(), Errc::ok, {}, out);
   }
+}
+
+double HeldSlice::note_staleness(const std::vector<Contribution>& gradients) {
+  int64_t newest = 0;
+  for (const Contribution& c : gradients)
+    if (const int64_t pulled = reads_[c.replica].pulled_version; pulled >= 0) {
+      newest = values_.version - pulled;
+      use_.staleness.add(newest);
+    }
+  return terms_.rule.damped ? 1.0 / static_cast<double>(1 + newest) : 1.0;
 }
 
 void HeldSlice::pull(const Pull& p, uint64_t from, ShardActions& out) {
@@ -476,7 +484,7 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
     note_read(p, answer);
   }
   if (p.step >= 0) reads_[p.replica].pulled_version = answer.version;
-  if (answer.values.defined()) pulled_bytes_ += answer.values.byte_size();
+  if (answer.values.defined()) use_.pulled_bytes += answer.values.byte_size();
   ++terms_.counters.pulls_answered;
   out.push_back({from, std::move(answer)});
   return true;

@@ -95,17 +95,16 @@ class HeldSlice {
   void pull(const Pull& pull, uint64_t from, ShardActions& out);
   // True if the answer must first be made from the newest values. Requires: as pull().
   bool puts_together(const Pull& pull) const;
-  void count_pushed(int64_t bytes) { pushed_bytes_ += bytes; }
+  void count_pushed(int64_t bytes) { use_.pushed_bytes += bytes; }
 
   const Slice& slice() const { return slice_; }
   const SliceValues& values() const { return values_; }
   const AggregationRule* rule() const { return rule_.get(); }  // null: untrained
   int compare_step(int64_t step) const { return rule_ ? rule_->compare_step(step) : 0; }
   SliceState image() const;
-  bool between_steps() const;                             // nothing waits
-  int64_t held_gradients() const;                         // parked, or in an open round
-  int64_t pulled_bytes() const { return pulled_bytes_; }  // since the shard was made
-  int64_t pushed_bytes() const { return pushed_bytes_; }
+  bool between_steps() const;      // nothing waits
+  int64_t held_gradients() const;  // parked, or in an open round
+  const SliceUse& use() const { return use_; }
 
  private:
   struct Reads {  // of one replica
@@ -136,6 +135,8 @@ class HeldSlice {
   void update_while_due(ShardActions& out);
   void update(std::vector<Contribution>& gradients, ShardActions& out);
   void free_previous();
+  // Notes the staleness of an update from these; returns the factor of its learning rate.
+  double note_staleness(const std::vector<Contribution>& gradients);
   AggregationRule::PullVerdict verdict(const Pull& pull) const;
   bool answer(const Pull& pull, uint64_t from, ShardActions& out);  // false: it waits
   void note_read(const Pull& pull, const Pulled& answer);
@@ -151,7 +152,7 @@ class HeldSlice {
   // By replica and step, of the gradients that the rule holds.
   std::map<std::pair<int32_t, int64_t>, Tickets> unacknowledged_;
   std::vector<WaitingPull> pulls_;
-  int64_t pulled_bytes_ = 0, pushed_bytes_ = 0;
+  SliceUse use_;
 };
 
 }  // namespace troupe

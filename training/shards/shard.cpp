@@ -40,8 +40,14 @@ Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress
       [](const ReplicaProgress& a, const ReplicaProgress& b) { return a.replica < b.replica; });
   std::map<uint32_t, std::unique_ptr<AggregationRule>> rules;  // all or none
   try {
-    for (const auto& [id, slice] : slices_)
-      if (slice.slice().optimizer) rules[id] = make_rule(rule, replicas);
+    for (const auto& [id, slice] : slices_) {
+      if (!slice.slice().optimizer) continue;
+      rules[id] = make_rule(rule, replicas);
+      if (rule.damped && slice.slice().optimizer->kind == "ftrl")
+        throw Error(Errc::invalid_argument, describe(slice.slice()), " is trained by ftrl, whose ",
+                    "sums hold for one learning rate, and ", to_string(rule),
+                    " changes it; leave out the damping, or take another optimizer");
+    }
   } catch (const Error& e) {
     return {e.code(), e.what()};
   }

@@ -2,6 +2,7 @@
 // Owner: Shard. Thread: that of Shard's caller.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +23,23 @@ enum class PushRefusal : uint8_t {
   kCount,
 };
 
+// Updates of one slice from gradients of values that their replica had pulled before: between both
+// were `sum` other updates, and at most `max`.
+struct Staleness {
+  int64_t updates = 0, sum = 0, max = 0;
+  void add(int64_t between) {
+    ++updates;
+    sum += between;
+    max = std::max(max, between);
+  }
+};
+
+// The use of one slice since its shard was made.
+struct SliceUse {
+  int64_t pulled_bytes = 0, pushed_bytes = 0;
+  Staleness staleness = {};
+};
+
 // After every call, received == applied + merged + duplicate + the sum of refused + held.
 struct ShardCounters {
   int64_t received = 0;   // pushes
@@ -36,8 +54,6 @@ struct ShardCounters {
   int64_t pulls = 0, pulls_waiting = 0;
   int64_t pulls_answered = 0, pulls_unchanged = 0;  // unchanged: answered without values
   int64_t pulls_refused = 0;                        // refused, or no longer wanted
-  // Versions between a replica's pull and the update by its push.
-  int64_t staleness_sum = 0, staleness_max = 0;
   int64_t copies = 0;                               // updates that could not be made in place
 
   void refuse(PushRefusal reason, int64_t pushes = 1) {

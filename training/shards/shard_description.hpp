@@ -18,8 +18,12 @@ inline ShardDescription describe_shard(const Shard& shard) {
     trained |= shard.find(slice.id)->rule() != nullptr;
     out.slices.push_back(to_spec(slice));
     out.versions.push_back(shard.version(slice.id));
-    out.pulled_bytes.push_back(shard.find(slice.id)->pulled_bytes());
-    out.pushed_bytes.push_back(shard.find(slice.id)->pushed_bytes());
+    const SliceUse& use = shard.find(slice.id)->use();
+    out.pulled_bytes.push_back(use.pulled_bytes);
+    out.pushed_bytes.push_back(use.pushed_bytes);
+    out.stale_updates.push_back(use.staleness.updates);
+    out.staleness_sum.push_back(use.staleness.sum);
+    out.staleness_max.push_back(use.staleness.max);
   }
   if (trained)
     for (const ReplicaProgress& p : shard.replicas()) out.next_steps[p.replica] = p.next_step;

@@ -117,7 +117,8 @@ inline std::vector<Preset> presets() {
       {"cluster-ssp", 20,
        [](Draw& draw, SimClusterOptions& o) {
          checkpoints(draw, o);
-         o.rule = {Aggregation::Kind::ssp, draw.between(0, 2)};
+         o.rule = {Aggregation::Kind::ssp, draw.between(0, 2),
+                   draw.chance(0.5) && o.optimizer != "ftrl"};
          o.clients = draw.chance(0.25) ? 2 : 1;
          o.pace_ms = draw.chance(0.5) ? 50 : 0;
        },

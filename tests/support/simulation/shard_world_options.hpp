@@ -66,6 +66,7 @@ struct ShardWorldOptions {
     o.faults_until = draw.between(200, 600);
     if (rule.kind == Aggregation::Kind::sync_backup) o.rule.bound = draw.between(1, o.replicas - 1);
     if (rule.kind == Aggregation::Kind::ssp) o.rule.bound = draw.between(0, 2);
+    o.optimizer = rule.damped && o.optimizer == "ftrl" ? "sgd" : o.optimizer;
     return o;
   }
   ShardWorldOptions without_faults() const {

@@ -43,7 +43,7 @@ TEST_CASE("with backups an error of the program ends the training, however late"
 }
 
 TEST_CASE("every rule trains to its end, pauses between steps, and resumes from its checkpoint") {
-  for (const char* const text : {"sync-backup:1", "ssp:0", "ssp:2"}) {
+  for (const char* const text : {"sync-backup:1", "ssp:0", "ssp:2", "async-damped"}) {
     CAPTURE(text);
     Folder folder("train-rules");
     TrainOptions options{.rule = aggregation_from_string(text),
@@ -60,8 +60,10 @@ TEST_CASE("every rule trains to its end, pauses between steps, and resumes from 
     CHECK(fit.train(options).steps == 40);
     CHECK(pauses.size() == 8);
     CHECK(parameter_values(fit.session).at("w").item<double>() > 1);
-    for (const ParameterSlice& slice : parameter_slices(fit.session))
+    for (const ParameterSlice& slice : parameter_slices(fit.session)) {
       CHECK(slice.version == (options.rule.by_steps() ? 40 : 120));
+      if (options.rule == Aggregation{Kind::ssp, 0}) CHECK(slice.staleness_max <= 2);
+    }
     options.resume = true;
     options.steps = 50;
     std::vector<std::string> told;

@@ -11,10 +11,10 @@ using Kind = Aggregation::Kind;
 
 TEST_CASE("a rule reads its own text") {
   for (const char* const text :
-       {"sync", "sync-backup:1", "async", "ssp:0", "ssp:12"})
+       {"sync", "sync-backup:1", "async", "async-damped", "ssp:0", "ssp:12", "ssp-damped:3"})
     CHECK(to_string(aggregation_from_string(text)) == text);
   CHECK(aggregation_from_string("sync-backup:2") == Aggregation{Kind::sync_backup, 2});
-  CHECK(aggregation_from_string("ssp:3") == Aggregation{Kind::ssp, 3});
+  CHECK(aggregation_from_string("ssp-damped:3") == Aggregation{Kind::ssp, 3, true});
 }
 
 TEST_CASE("a text that is no rule is refused, with the rules there are") {
@@ -39,6 +39,7 @@ TEST_CASE("a bound that does not fit the replicas is refused with both numbers")
         "or leave out fewer");
   CHECK(refusal({Kind::sync_backup, 0}).find("name at least 1, or take sync") != std::string::npos);
   CHECK(refusal({Kind::ssp, -2}) == "the rule ssp:-2 wants a number of at least 0, got -2");
+  CHECK(refusal({Kind::sync, 0, true}).find("damp async or ssp:S") != std::string::npos);
   CHECK(make_rule({Kind::sync_backup, 2}, replicas_at(3, 0))->kind().bound == 2);
 }
 

@@ -1,4 +1,4 @@
-// Bounded staleness in a shard.
+// Bounded staleness in a shard, and the staleness that asynchronous rules record and damp.
 #include "tests/support/simulation/shard_script.hpp"
 
 namespace troupe {
@@ -37,6 +37,39 @@ TEST_CASE("a pull of the newest values does not wait for a bound") {
   ShardScript s = ShardScript::serving(ssp(0), 2);
   s.push(0, 0, all(1));
   CHECK(only<Pulled>(s.pull(0, -1)).version == 1);
+}
+
+TEST_CASE("the staleness of each slice is recorded") {
+  ShardScript s = ShardScript::serving(Aggregation::async, 2);
+  s.pull(0, 0);
+  s.pull(1, 0);
+  s.push(0, 0, all(1));
+  s.push(1, 0, all(1));
+  const Staleness& staleness = s.shard.find(0)->use().staleness;
+  CHECK(staleness.updates == 2);
+  CHECK(staleness.sum == 1);
+  CHECK(staleness.max == 1);
+}
+
+TEST_CASE("a damped rule divides the rate of an update by one more than its staleness") {
+  ShardScript s = ShardScript::serving({Aggregation::Kind::async, 0, true}, 2);
+  s.pull(0, 0);
+  s.pull(1, 0);
+  s.push(0, 0, all(1));
+  CHECK(same_bits(s.shard.values(0), all(-1)));
+  s.push(1, 0, all(1));
+  CHECK(same_bits(s.shard.values(0), all(-1.5)));
+  CHECK(s.applied.back().optimizer.learning_rate == 0.5);
+  s.pull(1, 1);
+  s.push(1, 1, all(1));
+  CHECK(same_bits(s.shard.values(0), all(-2.5)));
+}
+
+TEST_CASE("an optimizer of one learning rate takes no damped rule") {
+  const Shard::Spec spec{.rule = {Aggregation::Kind::async, 0, true},
+                         .replicas = replicas_at(2, 0),
+                         .slices = {slice_w(0, {.kind = "ftrl", .learning_rate = 1})}};
+  CHECK_THROWS_WITH_AS(Shard{spec}, doctest::Contains("is trained by ftrl"), Error);
 }
 
 }  // namespace
