@@ -87,7 +87,7 @@ namespace {
 
 struct JoinOptions {
   std::optional<std::string> job, listen, announce, spec, address_file;
-  std::optional<int> task, alive_fd, listen_fd;
+  std::optional<int> task, alive_fd, listen_fd, local_fd;
   std::optional<int64_t> incarnation;
   std::optional<std::string> tls;
   std::vector<std::string> seeds, hosts;
@@ -122,6 +122,8 @@ void add_join(Flags& flags, JoinOptions& to) {
             "network thread runs");
   flags.add("listen-fd", &to.listen_fd,
             "for supervisors: this open file is a socket that listens at --listen already");
+  flags.add("local-fd", &to.local_fd,
+            "for supervisors: beside --listen-fd, the socket for processes of this machine");
   add_node_flags(flags, to.node);
 }
 
@@ -195,10 +197,13 @@ NodeOptions node_of(const JoinOptions& given) {
   out.process.ops = troupe::ops_with_plugins(absolute_paths(given.node.plugins));
   if (given.listen_fd && !given.listen)
     throw Error(Errc::invalid_argument, "--listen-fd wants --listen, the address of its socket");
-  if (given.listen_fd && *given.listen_fd < 3)
-    throw Error(Errc::invalid_argument, "--listen-fd ", *given.listen_fd,
-                " is not an open file of a supervisor");
+  if (given.local_fd && !given.listen_fd)
+    throw Error(Errc::invalid_argument, "--local-fd goes with --listen-fd");
+  for (const int fd : {given.listen_fd.value_or(3), given.local_fd.value_or(3)})
+    if (fd < 3)
+      throw Error(Errc::invalid_argument, "file ", fd, " is not an open file of a supervisor");
   out.listen_fd = given.listen_fd.value_or(-1);
+  out.local_fd = given.local_fd.value_or(-1);
   if (given.alive_fd) {
     const int fd = *given.alive_fd;
     if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)

@@ -154,8 +154,9 @@ LocalCluster::LocalCluster(troupe::ClusterSpec spec, const Announced& announced,
   for (auto& [job, addresses] : spec_.jobs)
     for (std::string& address : addresses) {
       auto port = static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
-      sockets_.push_back(listen_at(port));
+      const int tcp = listen_at(port);
       address = "127.0.0.1:" + std::to_string(port);
+      sockets_.push_back({tcp, troupe::listen_local(address)});
       nodes_.push_back({job, static_cast<int>(&address - addresses.data()), address, address});
       std::error_code ignored;  // of an earlier run in this folder
       std::filesystem::remove(directory_ / nodes_.back().file(".away"), ignored);
@@ -182,7 +183,9 @@ bool LocalCluster::is_away(const Node& node) const {
 }
 
 LocalCluster::~LocalCluster() {
-  for (int fd : sockets_) close(fd);
+  for (const Sockets& node : sockets_)
+    for (const int fd : {node.tcp, node.local})
+      if (fd >= 0) close(fd);
   for (const Node& node : nodes_)
     if (node.pulse >= 0) close(node.pulse);
 }
@@ -275,7 +278,7 @@ void LocalCluster::start(Node& node) {
   int pulse[2];
   if (pipe2(pulse, O_CLOEXEC | O_NONBLOCK) != 0)
     throw Error(Errc::io, "no pipe: ", std::strerror(errno));
-  const int socket = sockets_.at(static_cast<size_t>(&node - nodes_.data()));
+  const Sockets& sockets = sockets_.at(static_cast<size_t>(&node - nodes_.data()));
   Spawn what;
   // Or it would die at the same fail point for ever.
   if (node.incarnation > 0) what.environment = {{"TROUPE_FAILPOINTS", ""}};
@@ -286,8 +289,10 @@ void LocalCluster::start(Node& node) {
                   "--task",        std::to_string(node.task),
                   "--incarnation", std::to_string(node.incarnation),
                   "--listen",      node.address,
-                  "--listen-fd",   std::to_string(socket),
+                  "--listen-fd",   std::to_string(sockets.tcp),
                   "--alive-fd",    std::to_string(pulse[1])};
+  if (sockets.local >= 0)
+    what.command.insert(what.command.end(), {"--local-fd", std::to_string(sockets.local)});
   for (const Node& other : nodes_)
     if (&other != &node) what.command.insert(what.command.end(), {"--seed", other.announced});
   if (node.announced != node.address)
@@ -295,7 +300,8 @@ void LocalCluster::start(Node& node) {
   what.command.insert(what.command.end(), node_flags_.begin(), node_flags_.end());
   what.output = open_log(node);  // in a folder that is there
   if (const std::string error = secret_ ? secret_->keep() : ""; !error.empty()) warn(error);
-  what.inherited = {pulse[1], socket};
+  what.inherited = {pulse[1], sockets.tcp};
+  if (sockets.local >= 0) what.inherited.push_back(sockets.local);
   what.own_group = true;  // signals of a terminal reach nodes through us, in order
   node.pid = spawn(what, say_);
   close(pulse[1]);

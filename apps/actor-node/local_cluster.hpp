@@ -76,6 +76,9 @@ class LocalCluster {
 
  private:
   struct Node;
+  struct Sockets {  // of a node: TCP, and for this machine; -1: none
+    int tcp = -1, local = -1;
+  };
   troupe::Errc give_up(troupe::Errc code, const std::string& why);
   void start(Node& node);
   int open_log(const Node& node);
@@ -92,7 +95,7 @@ class LocalCluster {
   const troupe::LogSink say_;
   const SecretFile* secret_ = nullptr;  // null: not ours to keep
   std::vector<Node> nodes_;
-  std::vector<int> sockets_;  // of the nodes, in their order
+  std::vector<Sockets> sockets_;  // of the nodes, in their order
   bool gave_up_ = false;
   Time::time_point looked_at_ = Time::now();
 };

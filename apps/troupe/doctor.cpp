@@ -9,6 +9,7 @@
 #include "apps/flags.hpp"
 #include "apps/plugins.hpp"
 #include "apps/troupe/verbs.hpp"
+#include "troupe/cluster.hpp"
 #include "troupe/device.hpp"
 #include "troupe/custom_op.hpp"
 
@@ -32,6 +33,14 @@ std::string found_in_path(const char* program) {
     rest.erase(0, end == rest.npos ? end : end + 1);
   }
   return {};
+}
+
+// Makes such a socket, at a name that nobody dials.
+const char* local_sockets() {
+  const int fd = listen_local(detail::concat("doctor:", getpid()));
+  if (fd < 0) return "none: processes of this machine use TCP";
+  close(fd);
+  return "used between processes of this machine, without TLS (TROUPE_LOCAL_SOCKETS=0: not)";
 }
 
 }  // namespace
@@ -59,6 +68,7 @@ int doctor(const std::vector<std::string>& arguments) {
             << ", threads of this user " << limit_of(RLIMIT_NPROC, "", 1) << ", open files "
             << limit_of(RLIMIT_NOFILE, "", 1) << " (ulimit -a)\n"
             << "CUDA devices    " << machine.cuda_devices << "\n"
+            << "local sockets   " << local_sockets() << "\n"
             << "ops             " << builtin_ops()->all().size() << " built in (troupe ops)\n"
             << "plugins         ABI version " << kPluginAbi << "\n"
             << "Graphviz        "

@@ -1,8 +1,8 @@
 // A node of a cluster: one process that offers its devices to sessions and holds parameter shards;
 // the certificates of nodes and programs; failures on purpose; and ClusterSpec, which lists the
 // tasks of a cluster and their addresses. Implemented in training/group/node.cpp,
-// net/certificates/certificates.cpp, net/link/tls_files.cpp, graph/base/fail_point.cpp and
-// net/wire/cluster_spec.cpp. The program actor-node is a thin shell around this.
+// net/certificates/certificates.cpp, net/link/tls_files.cpp, net/link/local_socket.cpp,
+// graph/base/fail_point.cpp and net/wire/cluster_spec.cpp. actor-node is a thin shell around it.
 #pragma once
 
 #include <atomic>
@@ -26,9 +26,9 @@ struct NodeOptions {
   // The address that the others dial, where a relay or NAT leads from it to `listen`; empty: that
   // of `listen`. "none": they do not dial this node, and it dials them.
   std::string announce = {};
-  // A socket that listens at `listen` already, for a supervisor that keeps the port while the node
-  // is down; -1: the node makes its own.
-  int listen_fd = -1;
+  // Sockets that listen at `listen` already, by TCP and of listen_local(), for a supervisor that
+  // keeps them while the node is down; -1: the node makes its own.
+  int listen_fd = -1, local_fd = -1;
   std::vector<std::string> seeds = {};  // members to join by, "host:port"; empty: this is the first
   // Tasks that the cluster will have, "/job:ps/task:0". Until all have joined, the log names the
   // missing ones from time to time. The node runs all the same.
@@ -57,6 +57,10 @@ struct NodeOptions {
 // Error(device_lost).
 void run_node(const NodeOptions& options, const std::atomic<bool>& stop);
 
+// A socket that listens beside "host:port" for processes of this user on this machine; -1 if there
+// is none, and they use TCP. Throws: Error(bad_configuration) for a bad TROUPE_LOCAL_SOCKETS.
+int listen_local(const std::string& address);
+
 // Throws: as run_node() for a secret that it cannot use.
 void check_secret_file(const std::string& file);
 
@@ -73,16 +77,14 @@ int certified_task(const NodeOptions& options);
 
 // From now on, nodes and sessions of this process fail at named places, by "[PROCESS/]NAME=ACTION",
 // with commas between them: docs/fail_points.md. Without this call the environment's
-// TROUPE_FAILPOINTS is the text. Throws: Error(invalid_argument) for a text with unknown names or
-// actions.
+// TROUPE_FAILPOINTS is the text. Throws: Error(invalid_argument) for unknown names or actions.
 void set_fail_points(const std::string& text);
 std::string describe_fail_points();  // a line for each name: its place, and its actions
 
 // ---- certificates, for links with TLS (docs/security.md) ----
 
 // Makes an authority, which signs the certificates of a cluster: ca.pem, and ca.key, which only
-// this user can read, in `folder`. Throws: Error(bad_configuration) if there is one already;
-// Error(io).
+// this user can read, in `folder`. Throws: Error(bad_configuration) if there is one; Error(io).
 void make_authority(const std::string& folder, const std::string& cluster, int days = 3650);
 
 struct CertificateRequest {
@@ -90,8 +92,7 @@ struct CertificateRequest {
   // "/job:ps/task:3", "/job:worker/*" for all tasks of a job, or the name of a program, which joins
   // as a client: 1 to 63 letters, digits, _ - and .
   std::string name;
-  // Names and addresses of machines. A process that dials one accepts the certificate only there.
-  // Empty: anywhere.
+  // Machines: a process that dials one accepts the certificate only there. Empty: anywhere.
   std::vector<std::string> hosts = {};
   int days = 365;           // until it expires
   std::string folder = {};  // to write; empty: one in `authority`, by the name
@@ -102,8 +103,7 @@ struct CertificateRequest {
 // Throws: Error(invalid_argument) for a name, a host or days; Error(bad_configuration) if there is
 // one already, or without a good authority; Error(io).
 std::string issue_certificate(const CertificateRequest& request);
-// Describes the certificates of a file in lines. Throws: Error(io); Error(bad_data) if there is
-// none.
+// The certificates of a file, in lines. Throws: Error(io); Error(bad_data) if there is none.
 std::string describe_certificates(const std::string& file);
 
 // ---- the tasks of a cluster ----

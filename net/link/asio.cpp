@@ -1,4 +1,4 @@
-// NetThread on Boost.Asio: TCP and timers on one thread.
+// NetThread on Boost.Asio: TCP, local sockets and timers on one thread.
 //
 // A connection writes on the sender's thread with one sendmsg, and reads with one readv straight
 // into the link's buffers. Asio only reports when a socket is ready.
@@ -24,6 +24,7 @@
 #endif
 #include <boost/asio.hpp>
 
+#include "net/link/local_socket.hpp"
 #include "net/wire/address.hpp"
 #include "devices/threads/burst.hpp"
 
@@ -32,6 +33,8 @@ namespace {
 
 namespace asio = boost::asio;
 using tcp = asio::ip::tcp;
+using local = asio::local::stream_protocol;
+using Socket = asio::generic::stream_protocol::socket;
 
 constexpr int kReadsPerTurn = 16;      // from one socket, before other sockets get their turn
 constexpr size_t kWriteSpansMax = 64;  // in one sendmsg
@@ -39,12 +42,18 @@ constexpr size_t kWriteSpansMax = 64;  // in one sendmsg
 class AsioConnection final : public Connection,
                              public std::enable_shared_from_this<AsioConnection> {
  public:
-  AsioConnection(asio::io_context& io, tcp::socket socket) : io_(io), socket_(std::move(socket)) {
+  AsioConnection(asio::io_context& io, Socket socket, std::string peer, bool is_local)
+      : io_(io), peer_(std::move(peer)), local_(is_local), socket_(std::move(socket)) {
     boost::system::error_code ignored;
     socket_.non_blocking(true, ignored);
-    socket_.set_option(tcp::no_delay(true), ignored);
-    const auto end = socket_.remote_endpoint(ignored);
-    peer_ = ignored ? "a stranger" : format_address(end.address().to_string(), end.port());
+  }
+  static ConnectionPtr of_tcp(asio::io_context& io, tcp::socket socket) {
+    boost::system::error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    const auto end = socket.remote_endpoint(ignored);
+    std::string peer =
+        ignored ? "a stranger" : format_address(end.address().to_string(), end.port());
+    return std::make_shared<AsioConnection>(io, std::move(socket), std::move(peer), false);
   }
 
   void start(ConnectionHandlers handlers) override {
@@ -88,6 +97,7 @@ class AsioConnection final : public Connection,
   }
 
   std::string peer_address() const override { return peer_; }
+  bool is_local() const override { return local_; }
 
  private:
   // The rest runs on the net thread, except wait_write().
@@ -95,7 +105,7 @@ class AsioConnection final : public Connection,
   void finish() {
     std::lock_guard lock(mutex_);
     boost::system::error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    socket_.shutdown(Socket::shutdown_both, ignored);
     socket_.close(ignored);
     handlers_.reset();
   }
@@ -103,16 +113,15 @@ class AsioConnection final : public Connection,
   void wait_write() {
     asio::post(io_, [self = shared_from_this()] {
       if (!self->socket_.is_open()) return;
-      self->socket_.async_wait(
-          tcp::socket::wait_write, [self](const boost::system::error_code& error) {
-            if (const auto handlers = self->handlers_; handlers && !error && !self->is_closed())
-              handlers->on_drained();
-          });
+      self->socket_.async_wait(Socket::wait_write, [self](const boost::system::error_code& error) {
+        if (const auto handlers = self->handlers_; handlers && !error && !self->is_closed())
+          handlers->on_drained();
+      });
     });
   }
 
   void wait_read() {
-    socket_.async_wait(tcp::socket::wait_read,
+    socket_.async_wait(Socket::wait_read,
                        [self = shared_from_this()](const boost::system::error_code& error) {
                          if (self->is_closed()) return;
                          if (error) return self->fail(error.message());
@@ -157,42 +166,82 @@ class AsioConnection final : public Connection,
   }
 
   asio::io_context& io_;
-  std::string peer_;
+  const std::string peer_;
+  const bool local_;
   std::shared_ptr<ConnectionHandlers> handlers_;  // net thread
   mutable std::mutex mutex_;  // guards the rest: a writer must never use a closed descriptor
-  tcp::socket socket_;
+  Socket socket_;
   bool closed_ = false;
 };
 
+// The end of a local connection that was accepted, in words that are an address on loopback.
+constexpr const char* kLocalPeer = "localhost:local";
+
 class AsioListener final : public Listener {
  public:
-  AsioListener(asio::io_context& io, tcp::acceptor acceptor,
+  // `local_fd`: a local socket that listens already; -1: none.
+  AsioListener(asio::io_context& io, tcp::acceptor acceptor, int local_fd,
                std::function<void(ConnectionPtr)> on_accept)
-      : state_(std::make_shared<State>(State{io, std::move(acceptor), std::move(on_accept)})) {
-    accept(state_);
+      : tcp_(std::make_shared<State<tcp>>(io, std::move(acceptor), on_accept)),
+        local_(std::make_shared<State<local>>(io, local::acceptor(io), std::move(on_accept))),
+        local_fd_(local_fd) {
+    if (local_fd_ >= 0) ::fcntl(local_fd_, F_SETFD, FD_CLOEXEC);
+    accept(tcp_);
   }
   ~AsioListener() override {
-    boost::system::error_code ignored;
-    state_->acceptor.close(ignored);
-    state_->on_accept = nullptr;
+    tcp_->close();
+    local_->close();
+    if (local_fd_ >= 0) ::close(local_fd_);
   }
   std::string address() const override {
-    const auto end = state_->acceptor.local_endpoint();
+    const auto end = tcp_->acceptor.local_endpoint();
     return format_address(end.address().to_string(), end.port());
+  }
+  std::string accept_local() override {
+    if (!local_sockets_on()) return detail::concat(kLocalSocketsVariable, " is 0");
+    if (tcp_->acceptor.local_endpoint().address().is_unspecified())
+      return "the address that is dialled is not known";
+    std::string why;
+    const int fd = local_fd_ >= 0 ? std::exchange(local_fd_, -1) : local_listener(address(), why);
+    if (fd < 0) return why;
+    boost::system::error_code error;
+    local_->acceptor.assign(local(), fd, error);
+    if (error) {
+      ::close(fd);
+      return error.message();
+    }
+    accept(local_);
+    return {};
   }
 
  private:
+  template <class Protocol>
   struct State {
+    State(asio::io_context& i, typename Protocol::acceptor a, std::function<void(ConnectionPtr)> f)
+        : io(i), acceptor(std::move(a)), on_accept(std::move(f)) {}
+    void close() {
+      boost::system::error_code ignored;
+      acceptor.close(ignored);
+      on_accept = nullptr;
+    }
     asio::io_context& io;
-    tcp::acceptor acceptor;
+    typename Protocol::acceptor acceptor;
     std::function<void(ConnectionPtr)> on_accept;
   };
-  static void accept(const std::shared_ptr<State>& state) {
+  static void hand_over(State<tcp>& to, tcp::socket socket) {
+    to.on_accept(AsioConnection::of_tcp(to.io, std::move(socket)));
+  }
+  static void hand_over(State<local>& to, local::socket socket) {
+    if (is_same_user(socket.native_handle()))
+      to.on_accept(std::make_shared<AsioConnection>(to.io, std::move(socket), kLocalPeer, true));
+  }
+  template <class Protocol>
+  static void accept(const std::shared_ptr<State<Protocol>>& state) {
     state->acceptor.async_accept([state](const boost::system::error_code& error,
-                                         tcp::socket socket) {
+                                         typename Protocol::socket socket) {
       if (!state->acceptor.is_open() || !state->on_accept) return;
       if (!error || error == asio::error::connection_aborted) accept(state);
-      if (!error) state->on_accept(std::make_shared<AsioConnection>(state->io, std::move(socket)));
+      if (!error) hand_over(*state, std::move(socket));
       if (!error || error == asio::error::connection_aborted) return;
       // For example, no file descriptors are left: without a pause this would spin.
       auto pause = std::make_shared<asio::steady_timer>(state->io, std::chrono::milliseconds(100));
@@ -202,18 +251,24 @@ class AsioListener final : public Listener {
     });
   }
 
-  std::shared_ptr<State> state_;
+  const std::shared_ptr<State<tcp>> tcp_;
+  const std::shared_ptr<State<local>> local_;
+  int local_fd_;  // -1: none, or taken over
 };
 
 class AsioThread final : public NetThread, public Transport, public Clock {
  public:
-  explicit AsioThread(int listen_fd)
-      : listen_fd_(listen_fd), work_(asio::make_work_guard(io_)), thread_([this] { serve(); }) {}
+  AsioThread(int listen_fd, int local_fd)
+      : listen_fd_(listen_fd),
+        local_fd_(local_fd),
+        work_(asio::make_work_guard(io_)),
+        thread_([this] { serve(); }) {}
   ~AsioThread() override {
     work_.reset();
     io_.stop();
     thread_.join();
-    if (listen_fd_ >= 0) ::close(listen_fd_);
+    for (const int fd : {listen_fd_, local_fd_})
+      if (fd >= 0) ::close(fd);
   }
   Transport& transport() override { return *this; }
   Clock& clock() override { return *this; }
@@ -267,7 +322,8 @@ class AsioThread final : public NetThread, public Transport, public Clock {
                   "(port 0: any free one)");
     if (error) throw Error(Errc::io, "cannot listen on ", address, ": ", error.message());
     run([&] {
-      out = std::make_unique<AsioListener>(io_, std::move(acceptor), std::move(on_accept));
+      out = std::make_unique<AsioListener>(io_, std::move(acceptor), std::exchange(local_fd_, -1),
+                                           std::move(on_accept));
     });
     return out;
   }
@@ -292,13 +348,16 @@ class AsioThread final : public NetThread, public Transport, public Clock {
           [this, attempt](const boost::system::error_code& error,
                           const tcp::resolver::results_type& found) {
             if (error) return attempt->finish(nullptr, error.message());
+            std::string remote;  // the reason why the connection is not a local one
+            if (ConnectionPtr here = connect_local(found, remote))
+              return attempt->finish(std::move(here), "");
             asio::async_connect(
                 attempt->socket, found,
-                [this, attempt](const boost::system::error_code& e, const tcp::endpoint&) {
+                [this, attempt, remote](const boost::system::error_code& e, const tcp::endpoint&) {
                   if (e) return attempt->finish(nullptr, e.message());
                   if (attempt->on_done)
-                    attempt->finish(
-                        std::make_shared<AsioConnection>(io_, std::move(attempt->socket)), "");
+                    attempt->finish(AsioConnection::of_tcp(io_, std::move(attempt->socket)),
+                                    remote);
                 });
           });
     });
@@ -336,6 +395,18 @@ class AsioThread final : public NetThread, public Transport, public Clock {
   void threw(const char* text) {
     std::lock_guard lock(mutex_);
     if (on_exception_) on_exception_(text);
+  }
+  ConnectionPtr connect_local(const tcp::resolver::results_type& found, std::string& why) {
+    if (!local_sockets_) return nullptr;
+    for (const auto& entry : found) {
+      const tcp::endpoint end = entry.endpoint();
+      const std::string address = format_address(end.address().to_string(), end.port());
+      const int fd = local_dial(address, why);
+      if (fd < 0) continue;
+      local::socket socket(io_, local(), fd);
+      return std::make_shared<AsioConnection>(io_, std::move(socket), address, true);
+    }
+    return nullptr;
   }
   void take_over(tcp::acceptor& acceptor, const tcp::endpoint& wanted) {
     const int fd = std::exchange(listen_fd_, -1);
@@ -380,7 +451,8 @@ class AsioThread final : public NetThread, public Transport, public Clock {
     std::function<void(ConnectionPtr, const std::string&)> on_done;
   };
 
-  int listen_fd_;  // -1: none, or taken over
+  int listen_fd_, local_fd_;  // -1: none, or taken over
+  const bool local_sockets_ = local_sockets_on();
   std::mutex mutex_;
   std::function<void(const std::string&)> on_exception_;  // guarded by mutex_
   asio::io_context io_{1};
@@ -390,8 +462,8 @@ class AsioThread final : public NetThread, public Transport, public Clock {
 
 }  // namespace
 
-std::unique_ptr<NetThread> make_net_thread(int listen_fd) {
-  return std::make_unique<AsioThread>(listen_fd);
+std::unique_ptr<NetThread> make_net_thread(int listen_fd, int local_fd) {
+  return std::make_unique<AsioThread>(listen_fd, local_fd);
 }
 
 uint64_t SystemRng::next() {

@@ -15,6 +15,7 @@ struct LinkStats {
   int64_t bytes_in[kChannels] = {}, bytes_out[kChannels] = {};  // including frame headers
   int64_t messages_in = 0, messages_out = 0;                    // data plane only
   int64_t queued_bytes = 0;
+  bool local = false;  // Connection::is_local()
 };
 
 class FrameSender {

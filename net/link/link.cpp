@@ -371,6 +371,7 @@ LinkStats Link::stats() const {
   sender_.add_to(out);
   for (size_t c = 0; c < bytes_in_.size(); ++c) out.bytes_in[c] = bytes_in_[c];
   out.messages_in = messages_in_;
+  out.local = connection_->is_local();
   return out;
 }
 

@@ -1,4 +1,5 @@
-// NetThread: the Transport and Clock of production: TCP sockets and steady time on one thread.
+// NetThread: the Transport and Clock of production: TCP, local sockets and steady time on one
+// thread.
 // Implemented in net/link/asio.cpp.
 // Owner: Process, or the caller of draw_task(). Thread: any; destroyed on another than its own.
 #pragma once
@@ -17,8 +18,9 @@ class NetThread {
   virtual void on_exception(std::function<void(const std::string& text)> tell) = 0;
 };
 // `listen_fd`: a socket that listens already, at the address that listen() is asked for first; -1:
-// none. The thread takes it over.
-std::unique_ptr<NetThread> make_net_thread(int listen_fd = -1);
+// none. `local_fd`: the same, of local_listener(). The thread takes both over. Throws: as
+// local_sockets_on().
+std::unique_ptr<NetThread> make_net_thread(int listen_fd = -1, int local_fd = -1);
 
 // Random numbers from the operating system.
 class SystemRng final : public Rng {

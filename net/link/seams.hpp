@@ -77,6 +77,8 @@ class Connection {
   // The name in the other end's certificate, which is verified; null without TLS. Set before the
   // first on_bytes.
   virtual const CertifiedName* certified() const { return nullptr; }
+  // True if the other end is a process of this user on this machine, which the kernel says.
+  virtual bool is_local() const { return false; }
   // True if on_closed came because one end does not accept the other's certificate, or has no TLS.
   virtual bool distrusted() const { return false; }
 };
@@ -87,6 +89,10 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual std::string address() const = 0;  // "host:port", with the actual port
+  // From now on also accepts processes of this user on this machine by a socket of their own, which
+  // their dial() finds by the address. Returns an empty text, or the reason why it does not. Call
+  // it once, on the net thread.
+  virtual std::string accept_local() { return "this network has none"; }
 };
 
 class Transport {
@@ -96,7 +102,8 @@ class Transport {
   // port is taken, with the remedy; Error(bad_configuration) for a malformed address.
   virtual std::unique_ptr<Listener> listen(const std::string& address,
                                            std::function<void(ConnectionPtr)> on_accept) = 0;
-  // Calls `on_done` once, with a connection, or with null and the reason.
+  // Calls `on_done` once, with a connection, or with null and the reason. With a connection the
+  // text says why it is no local one, if it might have been.
   virtual void dial(const std::string& address, std::chrono::nanoseconds timeout,
                     std::function<void(ConnectionPtr, const std::string& reason)> on_done) = 0;
   // Runs `fn` on the net thread soon. Callable on any thread.

@@ -291,6 +291,7 @@ std::map<std::string, PeerStats> Membership::stats() const {
     p.messages_in = s.messages_in;
     p.messages_out = s.messages_out;
     p.queued_bytes = s.queued_bytes;
+    p.local = s.local;
   }
   return out;
 }

@@ -110,6 +110,7 @@ struct PeerStats {
   int64_t bytes_in = 0, bytes_out = 0;        // of all frames
   int64_t messages_in = 0, messages_out = 0;  // of the data plane
   int64_t queued_bytes = 0;                   // waiting to be written
+  bool local = false;                         // by a local socket
 };
 
 class Mesh {

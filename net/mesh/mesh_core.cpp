@@ -103,10 +103,13 @@ std::string Mesh::Core::start(const caf::actor& agent, MeshListener* listener) {
     bridge_ = std::make_unique<CafBridge>(system_, agent, caf_events());
     for (const std::string& seed : options_.seeds)
       if (seed != address && seed != told) targets_.add_seed(seed, clock_.now());
+    // TLS proves names also within a machine, and is not done without.
+    const std::string tcp = options_.tls ? "links have TLS" : port_->accept_local();
     options_.log->info(
-        "listening: address={} announced={} cluster={} incarnation={} secret={} tls={}", address,
-        told.empty() ? address : told, options_.cluster, options_.incarnation,
-        options_.secret ? "given" : "none", options_.tls ? "given" : "none");
+        "listening: address={} announced={} cluster={} incarnation={} secret={} tls={} local={}",
+        address, told.empty() ? address : told, options_.cluster, options_.incarnation,
+        options_.secret ? "given" : "none", options_.tls ? "given" : "none",
+        tcp.empty() ? "yes" : "no, " + tcp);
     if (!options_.tls && !is_loopback_address(address))
       options_.log->warn(
           "links are not encrypted, and --insecure allows it: address={} danger={}", address,
@@ -204,6 +207,9 @@ void Mesh::Core::dial(const std::string& address) {
         if (connection && (!self || !self->targets_.has(address))) return connection->close();
         if (!self) return;
         if (connection) {
+          if (!reason.empty())
+            self->options_.log->debug("no local socket, so by TCP: address={} reason={}", address,
+                                      reason);
           const auto link = self->open(std::move(connection), address);
           self->targets_.connected(address, link);
           return link->start();
@@ -237,8 +243,9 @@ void Mesh::Core::established(Link& link) {
 void Mesh::Core::agent_known(const NodeId& node, const caf::actor& agent) {
   const auto member = members_.announce(node);
   if (!member) return;
-  options_.log->info("peer up: peer={} address={} incarnation={}", member->name(), member->address,
-                     member->incarnation);
+  options_.log->info("peer up: peer={} address={} incarnation={} local={}", member->name(),
+                     member->address, member->incarnation,
+                     members_.find(node)->link->stats().local ? "yes" : "no");
   fail_point(FailPoint::mesh_member_up);
   if (listener_) listener_->up(*member, agent);
 }

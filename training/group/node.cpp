@@ -123,7 +123,7 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   cluster.tls = read_tls(options.tls_dir, options.cluster, options.job, options.task);
   const std::string name = detail::concat("/job:", options.job, "/task:", options.task);
   ProcessSeams seams;
-  seams.net = make_net_thread(options.listen_fd);
+  seams.net = make_net_thread(options.listen_fd, options.local_fd);
   NetThread& net = *seams.net;  // the process keeps it until it has stopped
   Ending ending;
   cluster.on_failure = [&](Errc code, const std::string& text) { ending.tell(code, text); };
