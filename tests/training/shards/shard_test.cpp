@@ -48,7 +48,7 @@ TEST_CASE("asynchronous pushes are applied at once, each a version, and pulls ne
   CHECK(only<Pulled>(s.pull(0, 100)).version == 3);
   CHECK(same_bits(s.shard.values(0), vector_of({-2, -1, 0, 0})));
   CHECK(s.shard.counters().applied == 3);
-  CHECK(s.shard.find(0)->use().staleness.max == 2);  // replica 1 had read version 0 and met version 2
+  CHECK(s.shard.find(0)->use().staleness.max == 2);  // replica 1 had read version 0, met 2
 }
 
 TEST_CASE("asynchronous updates are made in place unless somebody holds the values") {
