@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -128,18 +130,35 @@ std::set<unsigned> ports_of(pid_t pid) {
   return out;
 }
 
+// True if the other end of a socket is a process whose sockets are bound at these TCP ports: by its
+// port, by the name of its local socket, which holds the port, or by its pid where it has dialled.
+bool leads_to(int fd, pid_t pid, const std::set<unsigned>& ports) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return false;
+  if (peer.ss_family == AF_INET)
+    return ports.count(ntohs(reinterpret_cast<const sockaddr_in&>(peer).sin_port)) > 0;
+  if (peer.ss_family != AF_UNIX) return false;
+  const auto& name = reinterpret_cast<const sockaddr_un&>(peer);
+  const auto at = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path));
+  if (size > at + 1) {
+    const std::string text(name.sun_path + 1, size - at - 1);
+    const size_t colon = text.rfind(':');
+    return colon != text.npos &&
+           ports.count(static_cast<unsigned>(std::atoi(text.c_str() + colon + 1))) > 0;
+  }
+  ucred other{};
+  size = sizeof other;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 && other.pid == pid;
+}
+
 // Ends the program's connections to a process as a reset does: both ends see an end of the stream.
 int end_links_to(pid_t pid) {
   const std::set<unsigned> ports = ports_of(pid);
   int ended = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::atoi(entry.path().filename().c_str());
-    sockaddr_in peer{};
-    socklen_t size = sizeof peer;
-    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
-        peer.sin_family == AF_INET && ports.count(ntohs(peer.sin_port)) &&
-        shutdown(fd, SHUT_RDWR) == 0)
-      ++ended;
+    if (leads_to(fd, pid, ports) && shutdown(fd, SHUT_RDWR) == 0) ++ended;
   }
   return ended;
 }
