@@ -359,7 +359,7 @@ Output inception_block(Model& model, Output x, const Inception& filters,
 // no bit depends on devices and processes. A call computes all parts that its results need.
 using Parts = std::vector<Output>;
 enum class Combine : uint8_t { sum, mean, max };  // of numbers; a mean of floats: sum / parts
-// Of parts of one shape. Three and more of at least 64 KiB are cut: each device combines a piece.
+// Parts have one shape. Three and more of at least 64 KiB are cut: each device combines a piece.
 Parts all_reduce(const Parts& parts, Combine how = Combine::sum, Origin at = Origin::here());
 // Result r: piece r of that, of as many equal pieces along axis 0 as there are parts.
 Parts reduce_scatter(const Parts& parts, Combine how = Combine::sum, Origin at = Origin::here());

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/engine/replica_towers.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"
@@ -33,14 +34,7 @@ struct Network {
       const Output loss = reduce_mean(softmax_cross_entropy(logits, y));
       towers.push_back(
           {replica, loss, minimize(loss, momentum(0.1, 0.9)), {x, y}, [replica](int64_t s) {
-             Tensor images = Tensor::empty(DType::f32, {8, 4});
-             Tensor labels = Tensor::empty(DType::i64, {8});
-             for (int64_t k = 0; k < 32; ++k)
-               images.mutable_data<float>()[k] =
-                   static_cast<float>((k * 7 + s * 3 + replica * 5) % 11) * 0.1F;
-             for (int64_t k = 0; k < 8; ++k)
-               labels.mutable_data<int64_t>()[k] = (k + s + replica) % 3;
-             return std::vector<Tensor>{images, labels};
+             return small_batch(replica, s);
            }});
     }
   }

@@ -7,6 +7,17 @@
 
 namespace troupe {
 
+// Eight rows of four numbers, and their labels of three classes, for the step of a replica.
+inline std::vector<Tensor> small_batch(int64_t replica, int64_t step) {
+  Tensor images = Tensor::empty(DType::f32, {8, 4});
+  Tensor labels = Tensor::empty(DType::i64, {8});
+  for (int64_t i = 0; i < 32; ++i)
+    images.mutable_data<float>()[i] =
+        static_cast<float>((i * 7 + step * 3 + replica * 5) % 11) * 0.1F;
+  for (int64_t i = 0; i < 8; ++i) labels.mutable_data<int64_t>()[i] = (i + step + replica) % 3;
+  return {images, labels};
+}
+
 // The towers of `replicas`, a part of all. Nodes have the same names in any process that
 // builds them, so they draw the same random numbers.
 struct Towers {
@@ -25,14 +36,7 @@ struct Towers {
       const Output loss = reduce_mean(softmax_cross_entropy(logits, y));
       towers.push_back(
           {replica, loss, minimize(loss, momentum(0.1, 0.9)), {x, y}, [replica](int64_t s) {
-             Tensor images = Tensor::empty(DType::f32, {8, 4});
-             Tensor labels = Tensor::empty(DType::i64, {8});
-             for (int64_t i = 0; i < 32; ++i)
-               images.mutable_data<float>()[i] =
-                   static_cast<float>((i * 7 + s * 3 + replica * 5) % 11) * 0.1F;
-             for (int64_t i = 0; i < 8; ++i)
-               labels.mutable_data<int64_t>()[i] = (i + s + replica) % 3;
-             return std::vector<Tensor>{images, labels};
+             return small_batch(replica, s);
            }});
     }
   }

@@ -21,6 +21,11 @@ inline void checkpoints(Draw& draw, SimClusterOptions& o) {
 }
 inline void kill_ps(PresetFaults& plan) { plan.kill_ps(plan.draw.between(1, 2)); }
 inline void lose_ps_links(PresetFaults& plan) { plan.lose_ps_links(plan.draw.between(1, 3)); }
+inline void lose_and_kill(PresetFaults& plan) {
+  plan.lose_messages();
+  plan.kill_workers(plan.draw.between(0, 2));
+  plan.kill_ps(plan.draw.between(0, 1));
+}
 inline void ps_links(Draw& draw, SimClusterOptions& o) {
   o.checkpoint_every = draw.between(0, 2);
   o.pace_ms = draw.chance(0.5) ? 300 : 0;
@@ -109,11 +114,7 @@ inline std::vector<Preset> presets() {
          o.pause_every = draw.between(0, 2);
          o.pace_ms = draw.chance(0.5) ? 50 : 0;
        },
-       [](PresetFaults& plan) {
-         plan.lose_messages();
-         plan.kill_workers(plan.draw.between(0, 2));
-         plan.kill_ps(plan.draw.between(0, 1));
-       }},
+       lose_and_kill},
       {"cluster-ssp", 20,
        [](Draw& draw, SimClusterOptions& o) {
          checkpoints(draw, o);
@@ -122,11 +123,7 @@ inline std::vector<Preset> presets() {
          o.clients = draw.chance(0.25) ? 2 : 1;
          o.pace_ms = draw.chance(0.5) ? 50 : 0;
        },
-       [](PresetFaults& plan) {
-         plan.lose_messages();
-         plan.kill_workers(plan.draw.between(0, 2));
-         plan.kill_ps(plan.draw.between(0, 1));
-       }},
+       lose_and_kill},
       {"cluster-all", 10, checkpoints,
        [](PresetFaults& plan) {
          plan.lose_messages();
