@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <future>
 #include <mutex>
 #include <set>
@@ -15,10 +14,10 @@
 #include "graph/prune.hpp"
 #include "training/checkpoints/checkpoint_folder.hpp"
 #include "training/checkpoints/digest.hpp"
-#include "actors/async/patience.hpp"
 #include "training/loop/progress_meter.hpp"
 #include "training/loop/sources.hpp"
 #include "training/loop/train_driver.hpp"
+#include "training/loop/train_start.hpp"
 #include "troupe/op.hpp"
 
 namespace troupe {
@@ -110,7 +109,9 @@ class Trainer final : public TrainProgram {
         options_(options),
         group_(session),
         claim_(group_->claim_training()),
-        events_(std::make_shared<Events>()) {
+        events_(std::make_shared<Events>()),
+        program_(options, [this] { end_for_program(); }),
+        start_(session, options, *group_, program_) {
     if (!claim_)
       throw Error(Errc::invalid_argument,
                   "this session is being trained already: a training steps all of its parameters; "
@@ -129,7 +130,7 @@ class Trainer final : public TrainProgram {
         throw Error(Errc::invalid_argument, "Tower::batch of replica ", tower.replica,
                     " is empty: give a function that makes the values of its ", tower.feeds.size(),
                     " feeds for a step");
-      patiently([&] {
+      start_.patiently([&] {
         towers_.emplace(
             tower.replica,
             PreparedTower{&tower, session.prepare({tower.loss, tower.update}, tower.feeds)});
@@ -151,168 +152,42 @@ class Trainer final : public TrainProgram {
     if (group_->parameters().empty())
       throw Error(Errc::invalid_argument,
                   "the towers train no parameter; make some with parameter()");
-    if (!options.checkpoint_dir.empty()) folder_.emplace(options.checkpoint_dir);
   }
 
   TrainResult run();
 
  private:
-  std::optional<Manifest> newest() override { return find_newest().manifest; }
+  std::optional<Manifest> newest() override { return start_.find_newest().manifest; }
   TrainLoop::Millis now() const override { return now_millis(); }
   void start_step(int64_t replica, int64_t step) override;
   void pause(int64_t step) override;
   void ended(Errc code, const std::string& text) override;
   void tell(Errc about, const std::string& text) override;
 
-  CheckpointFolder::Found find_newest();
-  std::optional<Manifest> begin_with(CheckpointRequest& checkpoints);
-  void take_over(CheckpointRequest& checkpoints);
-  void give_back(CheckpointRequest& checkpoints);  // the claim of the folder
-  ShardMaker::FirstValues present_values();
   bool elsewhere() const;  // true if another process holds a slice
   void lead(const std::optional<Manifest>& manifest);
   std::string save_into(const std::string& folder, int64_t step);
   // Why steps of this program are in no checkpoint; empty: they are, or none was wanted.
   std::string unsaved();
-  void tell(TrainEvent::Kind kind, const std::string& text);
   void progress();
-  // Calls one of the program's own functions. Its exception ends the training and is thrown again
-  // when all towers have stopped; until then no other function of the program is called.
-  template <class F>
-  void call_program(const F& call);
+  // A function of the program threw: the training ends, and train() throws it again when all towers
+  // have stopped.
+  void end_for_program();
   std::vector<std::pair<std::string, Tensor>> final_values(int64_t step);
-  template <class F>
-  void patiently(const F& what, bool full = false);
 
   Session& session_;
   const TrainOptions& options_;
   const ParameterVisit group_;
   const std::shared_ptr<const void> claim_;
-  std::optional<CheckpointFolder> folder_;  // none: no checkpoints
   const std::shared_ptr<Events> events_;
+  ProgramCalls program_;
+  TrainStart start_;
   std::map<int64_t, PreparedTower> towers_;  // by replica
   SourceUse sources_;
-  std::set<std::string> damaged_;       // the damaged checkpoints that were reported
-  std::exception_ptr thrown_;           // by the program
   std::optional<Error> failure_;        // of the training
   std::optional<TrainDriver> driver_;   // from run() on
   std::optional<ProgressMeter> meter_;  // from the first step on
 };
-
-// Retries work that precedes the first step.
-template <class F>
-void Trainer::patiently(const F& what, bool full) {
-  troupe::patiently(
-      options_.patience, what,
-      [this](const Error& e) {
-        tell(TrainEvent::recovering, detail::concat("not begun yet, tried again: ", e.what()));
-        if (thrown_) std::rethrow_exception(thrown_);
-        return true;
-      },
-      full);
-}
-
-CheckpointFolder::Found Trainer::find_newest() {
-  if (!folder_) return {};
-  CheckpointFolder::Found found = folder_->newest(group_->parameters(), options_.data_seed);
-  for (const std::string& line : found.damaged)
-    if (damaged_.insert(line).second) tell(TrainEvent::warning, line);
-  if (!found.manifest && !found.damaged.empty() && !thrown_)  // it does not begin anew
-    refuse_damaged(*folder_, found.damaged.size());
-  return found;
-}
-
-// Becomes the owner of a container whose owner is away, unless its folder of checkpoints cannot be
-// claimed: an owner that is frozen holds it, and both trainings would end.
-void Trainer::take_over(CheckpointRequest& checkpoints) {
-  const auto owner = std::make_shared<ShardMaker::OwnerSeen>();
-  patiently([&] {
-    group_->wait([&](ParameterGroup::Done done) { group_->ask_owner(owner, std::move(done)); });
-  });
-  if (!owner->away) return;  // the claim of an owner that is about to begin must not fail
-  if (folder_) try {
-      checkpoints.lock = folder_->claim();
-      if (!options_.resume) folder_->want_unused();
-    } catch (const Error& e) {
-      tell(TrainEvent::warning, detail::concat("the owner of the parameters is away, and this "
-                                               "program does not take its place: ",
-                                               e.what()));
-      return give_back(checkpoints);
-    }
-  patiently([&] {
-    group_->wait([&](ParameterGroup::Done done) { group_->take_over(std::move(done)); });
-  });
-  if (!group_->owner()) give_back(checkpoints);
-  if (options_.anew) group_->went_on();
-}
-
-void Trainer::give_back(CheckpointRequest& checkpoints) {
-  checkpoints.lock = nullptr;
-  if (folder_) folder_.emplace(options_.checkpoint_dir);
-}
-
-// The checkpoint to begin with, or none to begin with first values.
-std::optional<Manifest> Trainer::begin_with(CheckpointRequest& checkpoints) {
-  if (group_->shared()) {  // the owner is known only once the parameters exist
-    patiently([&] {
-      group_->wait([&](ParameterGroup::Done done) { group_->ensure({}, std::move(done)); });
-    });
-    group_->train(checkpoints.replicas);
-    if (!group_->owner()) take_over(checkpoints);
-  }
-  if (!folder_) return std::nullopt;
-  if (!group_->owner()) return std::nullopt;  // its owner takes and restores checkpoints
-  if (!checkpoints.lock) checkpoints.lock = folder_->claim();
-  if (!options_.resume) {
-    folder_->want_unused();
-    return std::nullopt;
-  }
-  const auto [manifest, damaged, changed] = find_newest();
-  if (thrown_) std::rethrow_exception(thrown_);
-  if (!manifest)
-    tell(TrainEvent::warning,
-         "no checkpoint in " + options_.checkpoint_dir +
-             "; training from the start. Stop it and name the folder, if there is one elsewhere");
-  for (const std::string& line : changed) tell(TrainEvent::warning, line);
-  if (manifest && manifest->rule != options_.rule)
-    tell(TrainEvent::warning,
-         detail::concat("the checkpoint was trained with the rule ", to_string(manifest->rule),
-                        "; training goes on with ", to_string(options_.rule)));
-  if (manifest && !manifest->compute.empty() && manifest->compute != checkpoints.compute)
-    tell(TrainEvent::warning,
-         detail::concat("training continues in ", checkpoints.compute,
-                        "; the checkpoint was written in ", manifest->compute));
-  if (const std::string change =
-          manifest ? source_change(manifest->sources, checkpoints.sources) : "";
-      !change.empty())
-    tell(TrainEvent::warning, change);
-  if (manifest && options_.steps > 0 && manifest->step > options_.steps)
-    throw Error(
-        Errc::invalid_argument, "the checkpoint in ", folder_->path(), " is of step ",
-        manifest->step, ", TrainOptions::steps is ", options_.steps,
-        "; ask for at least as many (fit(): epochs times batches), or begin anew in another "
-        "folder");
-  return manifest;
-}
-
-// The values that were loaded or trained before, for the training to start from; null: there are
-// none, or they are lost.
-ShardMaker::FirstValues Trainer::present_values() {
-  if (!group_->owner() || group_->took_over()) return nullptr;  // its epoch keeps the values
-  try {
-    const std::vector<ParameterSlice> slices = parameter_slices(session_);
-    if (group_->was_established() ||
-        std::any_of(slices.begin(), slices.end(), [](const auto& s) { return s.version > 0; }))
-      return std::make_shared<const std::map<std::string, Tensor>>(parameter_values(session_));
-  } catch (const Error& e) {
-    if (!TrainLoop::passes(e.code())) throw;
-    tell(TrainEvent::warning,
-         detail::concat("the values that the parameters had are gone, and training begins with "
-                        "their first ones: ",
-                        e.what()));
-  }
-  return nullptr;
-}
 
 bool Trainer::elsewhere() const {
   Process& process = group_->master().process();
@@ -331,16 +206,16 @@ TrainResult Trainer::run() {
   checkpoints.sources = sources_.texts;
   for (const auto& [replica, prepared] : towers_)
     checkpoints.replicas.push_back(static_cast<int32_t>(replica));
-  if (folder_) checkpoints.directory = folder_->path();
-  const std::optional<Manifest> manifest = begin_with(checkpoints);
+  if (start_.folder()) checkpoints.directory = start_.folder()->path();
+  const std::optional<Manifest> manifest = start_.begin_with(checkpoints);
   ShardMaker::FirstValues values;
-  if (!manifest && !options_.anew) values = present_values();
+  if (!manifest && !options_.anew) values = start_.present_values();
   driver_.emplace(
       *this, *group_,
       [events = events_](TrainDriver::Event event) { events->post(std::move(event)); },
       std::move(checkpoints), std::move(values));
   // The parameters of a predecessor that has died fill its nodes until its lease is over.
-  patiently(
+  start_.patiently(
       [&] {
         group_->wait(
             [&](ParameterGroup::Done done) { driver_->establish(manifest, std::move(done)); });
@@ -348,25 +223,27 @@ TrainResult Trainer::run() {
       /*full=*/options_.resume);
   const int64_t first = driver_->step_of(manifest);
   if (group_->took_over())
-    tell(TrainEvent::resumed, detail::concat("resumed at step ", first,
-                                             " from the values in the container, whose owner has "
-                                             "gone"));
+    program_.tell(TrainEvent::resumed,
+                  detail::concat("resumed at step ", first,
+                                 " from the values in the container, whose owner has "
+                                 "gone"));
   else if (manifest)
-    tell(TrainEvent::resumed,
-         detail::concat("resumed at step ", first, " from ",
-                        manifest_name(manifest->generation, manifest->step),
-                        manifest->rate_scale == 1
-                            ? ""
-                            : detail::concat(", at a rate scale of ", manifest->rate_scale)));
-  if (!folder_ && group_->owner() && elsewhere())
-    tell(TrainEvent::warning,
-         "no checkpoint_dir is given, and other processes hold parameters: if one of them dies, "
-         "training begins anew at step 0");
-  if (thrown_) std::rethrow_exception(thrown_);
+    program_.tell(TrainEvent::resumed,
+                  detail::concat("resumed at step ", first, " from ",
+                                 manifest_name(manifest->generation, manifest->step),
+                                 manifest->rate_scale == 1 ? ""
+                                                           : detail::concat(", at a rate scale of ",
+                                                                            manifest->rate_scale)));
+  if (!start_.folder() && group_->owner() && elsewhere())
+    program_.tell(
+        TrainEvent::warning,
+        "no checkpoint_dir is given, and other processes hold parameters: if one of them dies, "
+        "training begins anew at step 0");
+  program_.rethrow();
   meter_.emplace(options_.steps, options_.examples_per_step * static_cast<int64_t>(towers_.size()),
                  first, ProgressMeter::Time::clock::now());
   lead(manifest);
-  if (thrown_) std::rethrow_exception(thrown_);
+  program_.rethrow();
   if (failure_) throw *failure_;
   TrainResult result;
   const TrainLoop& loop = driver_->loop();
@@ -379,13 +256,14 @@ TrainResult Trainer::run() {
   result.checkpoint = driver_->newest();
   result.unsaved = unsaved();
   result.weights_sha256 = weights_sha256(final_values(result.steps));
-  if (thrown_) std::rethrow_exception(thrown_);
+  program_.rethrow();
   return result;
 }
 
 // Asynchronous replicas go on when the owner, which takes the checkpoints, has ended its training.
 std::string Trainer::unsaved() {
-  if (!folder_ || group_->owner() || options_.rule.by_steps()) return driver_->loop().unsaved();
+  if (!start_.folder() || group_->owner() || options_.rule.by_steps())
+    return driver_->loop().unsaved();
   const auto owner = std::make_shared<ShardMaker::OwnerSeen>();
   std::string why = "the program that takes the checkpoints of the container trains no more";
   try {
@@ -397,7 +275,7 @@ std::string Trainer::unsaved() {
   why +=
       "; its last checkpoint may lack steps of this program: save the weights, or train on "
       "once that program has ended, to take its place";
-  tell(TrainEvent::warning, why);
+  program_.tell(TrainEvent::warning, why);
   return why;
 }
 
@@ -426,9 +304,9 @@ std::vector<std::pair<std::string, Tensor>> Trainer::final_values(int64_t step) 
     const std::optional<Manifest> last =
         e.code() == Errc::peer_lost || e.code() == Errc::stale ? newest() : std::nullopt;
     if (!last || last->step != step) throw;
-    tell(TrainEvent::warning,
-         detail::concat("the final weights are read from the checkpoint: ", e.what()));
-    return read_parameters(real_disk(), folder_->path(), *last);
+    program_.tell(TrainEvent::warning,
+                  detail::concat("the final weights are read from the checkpoint: ", e.what()));
+    return read_parameters(real_disk(), start_.folder()->path(), *last);
   }
 }
 
@@ -437,29 +315,18 @@ void Trainer::ended(Errc code, const std::string& text) {
 }
 
 void Trainer::tell(Errc about, const std::string& text) {
-  tell(about == Errc::ok                                 ? TrainEvent::resumed
-       : about == Errc::peer_lost                        ? TrainEvent::lost
-       : about == Errc::io || about == Errc::end_of_data ? TrainEvent::warning
-                                                         : TrainEvent::recovering,
-       text);
+  program_.tell(about == Errc::ok                                 ? TrainEvent::resumed
+                : about == Errc::peer_lost                        ? TrainEvent::lost
+                : about == Errc::io || about == Errc::end_of_data ? TrainEvent::warning
+                                                                  : TrainEvent::recovering,
+                text);
 }
 
-template <class F>
-void Trainer::call_program(const F& call) {
-  if (thrown_) return;
-  try {
-    call();
-  } catch (...) {  // any type: the exception is the program's, and train() throws it again
-    thrown_ = std::current_exception();
-    events_->post([this] {
-      return driver_->loop().abandon(Errc::cancelled, "a function of the program threw",
-                                     now_millis());
-    });
-  }
-}
-
-void Trainer::tell(TrainEvent::Kind kind, const std::string& text) {
-  if (options_.on_event) call_program([&] { options_.on_event({kind, text}); });
+void Trainer::end_for_program() {
+  events_->post([this] {
+    return driver_->loop().abandon(Errc::cancelled, "a function of the program threw",
+                                   now_millis());
+  });
 }
 
 void Trainer::start_step(int64_t replica, int64_t step) {
@@ -475,8 +342,8 @@ void Trainer::start_step(int64_t replica, int64_t step) {
     });
   };
   std::vector<Tensor> feeds;
-  if (prepared.tower->batch) call_program([&] { feeds = prepared.tower->batch(step); });
-  if (thrown_) return report({Errc::cancelled, "a function of the program threw", {}});
+  if (prepared.tower->batch) program_.call([&] { feeds = prepared.tower->batch(step); });
+  if (program_.threw()) return report({Errc::cancelled, "a function of the program threw", {}});
   try {
     prepared.step.start(feeds, run, report);
   } catch (const Error& e) {
@@ -490,7 +357,7 @@ void Trainer::pause(int64_t step) {
   bool more = true;
   std::optional<Error> lost;
   group_->rate_scale().begin_pause(step);
-  call_program([&] {
+  program_.call([&] {
     try {
       more = options_.on_pause(
           {step, driver_->loop().mean_loss(),
@@ -500,7 +367,7 @@ void Trainer::pause(int64_t step) {
       lost = e;
     }
   });
-  if (!lost && !thrown_) return driver_->end_pause(step, more);
+  if (!lost && !program_.threw()) return driver_->end_pause(step, more);
   group_->rate_scale().drop_pause();
   events_->post([this, more, lost] {
     TrainLoop& loop = driver_->loop();
@@ -530,7 +397,7 @@ void Trainer::progress() {
   const TrainLoop& loop = driver_->loop();
   if (const auto p =
           meter_->next(loop.done_steps(), loop.mean_loss(), ProgressMeter::Time::clock::now()))
-    call_program([&] { options_.on_progress(*p); });
+    program_.call([&] { options_.on_progress(*p); });
 }
 
 }  // namespace
