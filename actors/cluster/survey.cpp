@@ -176,9 +176,10 @@ void report_stall(Requests& requests, Process& process, uint64_t session, const 
       std::string line = head;
       for (const auto& [task, text] : waits) line += detail::concat("; ", task, " ", text);
       say(line +
-          "; if a process named here is stuck, kill it: its supervisor starts it again and the "
-          "step is done again; a step that is just long wants no help, and RunOptions::timeout "
-          "bounds it");
+          "; follow the waits (the gradient of a replica comes from its worker), and if the "
+          "process "
+          "at their end is stuck, kill it: its supervisor starts it again and the step is done "
+          "again; a step that is just long wants no help, and RunOptions::timeout bounds it");
     }
   };
   auto report = std::make_shared<Report>();

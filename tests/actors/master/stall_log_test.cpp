@@ -68,7 +68,7 @@ TEST_CASE("a run that waits for 5 s is said to, once, with its nodes and what th
     has(line, " of w replica 0 step ");  // the oldest request, a pull or a push
     has(line, " waits for /job:local/task:0 since ");
     has(line, "w waits for the gradient of step 0 of replica 1");
-    has(line, "if a process named here is stuck, kill it");
+    has(line, "if the process at their end is stuck, kill it");
     has(line, "RunOptions::timeout bounds it");
   }
   CHECK(runs.size() == 2);
