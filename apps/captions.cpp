@@ -179,7 +179,7 @@ int main(int argc, char** argv) {
         flags.add("decay-every", &given.decay_every,
                   "epochs after which the rate is a tenth (default: two thirds of --epochs)");
         flags.add("clip", &given.clip, "largest norm of a replica's gradients");
-        flags.add("rule", &given.rule, "sync, sync-backup:1, async, ssp:3, ...");
+        flags.add("rule", &given.rule, kRules);
         add_common_flags(flags, given,
                          {.data = "folder with MNIST's four IDX files, or a table as CSV of "
                                   "square pictures whose last column is a digit (default: the "

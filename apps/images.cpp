@@ -228,7 +228,7 @@ int main(int argc, char** argv) {
         flags.add("warm-up", &given.warm_up, "steps until the learning rate is reached");
         flags.add("held-out", &given.held_out,
                   "every so many-th training picture validates; 0: the test pictures do");
-        flags.add("rule", &given.rule, "sync, sync-backup:1, async, ssp:3, ...");
+        flags.add("rule", &given.rule, kRules);
         flags.add("read-only", &given.read_only, "reads an epoch, and says how fast that is");
         add_common_flags(flags, given,
                          {.data = "folder with train and test, each a folder CLASS/NAME of "

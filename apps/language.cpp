@@ -228,7 +228,7 @@ int main(int argc, char** argv) {
         flags.add("plateau", &given.plateau.epochs,
                   "epochs without a lower perplexity after which the rate is a quarter; 0: never");
         flags.add("clip", &given.clip, "largest norm of a replica's gradients");
-        flags.add("rule", &given.rule, "sync or async");
+        flags.add("rule", &given.rule, kRules);
         flags.add("sample", &given.sample, "tokens that the network writes in the end");
         flags.add("temperature", &given.temperature, "of the sample: below 1, likelier tokens");
         add_common_flags(flags, given,

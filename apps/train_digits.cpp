@@ -42,7 +42,7 @@ void add_options(Flags& flags, Options& to) {
   flags.add("digits", &to.digits, "the digits, CSV, plain or .gz (default: those that ship)");
   flags.add("steps", &to.steps, "steps per tower and rule");
   flags.add("rule", &to.rule,
-            "this one alone: sync, async, ssp:3, ... (default: sync, then async)");
+            detail::concat("this one alone: ", kRules, " (default: sync, then async)"));
   flags.add("channels", &to.channels, "of the first convolution; the second has twice");
   flags.add("hidden", &to.hidden, "units of the hidden layer");
   flags.add("dropout", &to.dropout, "part of them left out while training");

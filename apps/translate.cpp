@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
         flags.add("clip", &given.clip, "largest norm of a replica's gradients");
         flags.add("smoothing", &given.smoothing, "of labels: share for all other tokens");
         flags.add("average", &given.average, "epochs at the end whose weights are averaged");
-        flags.add("rule", &given.rule, "sync, sync-backup:1, async, ssp:3, ...");
+        flags.add("rule", &given.rule, kRules);
         flags.add("beams", &given.beams, "of the search");
         flags.add("length-penalty", &given.length_penalty,
                   "of the search: 0 prefers short sentences, 1 hardly");

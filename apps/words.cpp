@@ -238,7 +238,7 @@ int main(int argc, char** argv) {
         flags.add("replicas", &given.replicas, "towers, each with lines of its own");
         flags.add("learning-rate", &given.learning_rate, "of the first step; falls to 0.0001");
         flags.add("held-out", &given.held_out, "every so many-th line is for validation; 0: none");
-        flags.add("rule", &given.rule, "sync, sync-backup:1, async, ssp:3, ...");
+        flags.add("rule", &given.rule, kRules);
         add_common_flags(flags, given,
                          {.data = "text in UTF-8, plain or .gz; with * for several files",
                           .seed = "for initial values, the order of lines, pairs and negatives",

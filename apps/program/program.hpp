@@ -23,6 +23,9 @@
 #include "apps/program/progress_line.hpp"
 #include "troupe/training.hpp"
 
+inline constexpr const char* kRules =
+    "sync, sync-backup:B, async, async-damped, ssp:S or ssp-damped:S";  // for --help
+
 struct ProgramOptions {
   std::string name;  // of the program
   std::optional<std::string> data, spec, cluster;

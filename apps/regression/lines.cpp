@@ -131,7 +131,7 @@ void add_line_flags(Flags& flags, LineOptions& to) {
   flags.add("learning-rate", &to.learning_rate, "of FTRL");
   flags.add("l1", &to.l1, "of FTRL");
   flags.add("l2", &to.l2, "of FTRL");
-  flags.add("rule", &to.rule, "sync or async");
+  flags.add("rule", &to.rule, kRules);
 }
 
 int run_lines(const ProgramOptions& given, const std::vector<std::string>& files,

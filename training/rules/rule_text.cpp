@@ -35,7 +35,7 @@ std::string to_string(const Aggregation& rule) {
   for (const Form& form : kForms)
     if (form.kind == rule.kind && form.damped == rule.damped)
       return form.bounded ? detail::concat(form.name, ":", rule.bound) : form.name;
-  return detail::concat("sync that is damped");  // check_rule() refuses it
+  return "damped, by steps";  // check_rule() refuses it
 }
 
 Aggregation aggregation_from_string(const std::string& text) {
