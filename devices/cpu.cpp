@@ -2,6 +2,7 @@
 // itself. A process may have several, each with a pool and a budget of its own.
 #include "devices/device.hpp"
 #include "devices/memory/pool.hpp"
+#include "devices/memory/segment_pool.hpp"
 #include "graph/op.hpp"
 
 namespace troupe {
@@ -10,9 +11,10 @@ namespace {
 class CpuDevice final : public Device {
  public:
   CpuDevice(std::string name, int64_t budget_bytes)
-      : Device(name, DeviceKind::cpu), memory_(std::move(name), budget_bytes) {}
+      : Device(name, DeviceKind::cpu), memory_(std::move(name), budget_bytes), segments_(memory_) {}
 
   Memory& memory() override { return memory_; }
+  SegmentPool* segments() override { return &segments_; }
   bool on_host() const override { return true; }
   const Kernel* kernel_for(const Node& node) const override {
     return find_kernel(node, DeviceKind::cpu);
@@ -24,6 +26,7 @@ class CpuDevice final : public Device {
 
  private:
   PoolMemory memory_;
+  SegmentPool segments_;
 };
 
 }  // namespace

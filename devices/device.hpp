@@ -11,6 +11,7 @@
 
 #include "devices/kernel_call.hpp"
 #include "devices/memory/memory.hpp"
+#include "devices/memory/segment_pool.hpp"
 
 namespace troupe {
 
@@ -26,6 +27,8 @@ class Device {
   // Host memory that copy_from_host() reads fastest; kernels of other devices make values for this
   // device there. nullptr: any host memory will do.
   virtual Memory* staging() { return nullptr; }
+  // Memory of a host device that other processes of the machine can read; nullptr: none.
+  virtual SegmentPool* segments() { return nullptr; }
   // True: kernels run on the thread that launches them, and host code may read their outputs
   // immediately.
   virtual bool on_host() const = 0;

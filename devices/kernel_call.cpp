@@ -68,10 +68,6 @@ bool is_trusted(const Op& op, const Kernel& kernel) {
                               [&](const Kernel& k) { return k.run == kernel.run; });
 }
 
-bool may_be_written(const Tensor& tensor) {
-  return tensor.unique() && !(buffer_of(tensor)->tag & (Buffer::kForeign | Buffer::kOffHost));
-}
-
 // Output `i` of a shape that is inferred now. This and the next function are not inlined: the texts
 // of their errors lie on the stack, and each output would pay for the guard of that stack.
 [[gnu::noinline]] Tensor& make_inferred(const KernelCall& call, int i) {

@@ -186,6 +186,17 @@ class PoolMemory::Core final : public BufferOwner {
     return peak / size_class::kLine * size_class::kLine;
   }
 
+  bool claim(int64_t bytes) {
+    if (!reserve_budget(bytes)) return false;
+    used_.fetch_add(bytes, std::memory_order_relaxed);
+    note_peak();
+    return true;
+  }
+  void end_claim(int64_t bytes) noexcept {
+    reserved_.fetch_sub(bytes, std::memory_order_relaxed);
+    give_up(bytes);
+  }
+
   const std::string device;
   const int64_t budget;
 
@@ -313,14 +324,20 @@ class PoolMemory::Core final : public BufferOwner {
     return true;
   }
 
-  // Memory from the system within the budget; nullptr if there is none.
-  char* reserve(int64_t bytes, int64_t alignment, Lack& lack) {
+  // Takes bytes of the budget, and makes room for them.
+  bool reserve_budget(int64_t bytes) {
     for (int attempt = 0; !try_reserve(bytes); ++attempt) {
       const uint64_t returned = returned_.load(std::memory_order_relaxed);
       if (attempt == kAttempts || bytes > budget ||
           (!trim_to(budget - bytes) && returned == returned_.load(std::memory_order_relaxed)))
-        return nullptr;
+        return false;
     }
+    return true;
+  }
+
+  // Memory from the system within the budget; nullptr if there is none.
+  char* reserve(int64_t bytes, int64_t alignment, Lack& lack) {
+    if (!reserve_budget(bytes)) return nullptr;
     auto* block = static_cast<char*>(
         std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(bytes)));
     if (!block) {
@@ -421,13 +438,35 @@ PoolMemory::~PoolMemory() { core_->orphan(); }
 Buffer* PoolMemory::allocate(int64_t bytes) {
   Lack lack = Lack::budget;
   if (Buffer* buffer = core_->allocate(bytes, lack)) return buffer;
+  if (lack == Lack::budget && ends_claims())
+    if (Buffer* buffer = core_->allocate(bytes, lack)) return buffer;
   if (lack == Lack::budget) throw out_of_memory(core_->device, bytes, stats());
   throw out_of_system(core_->device, bytes, stats(), lack);
 }
 
 Buffer* PoolMemory::try_allocate(int64_t bytes) {
   Lack lack = Lack::budget;
-  return core_->allocate(bytes, lack);
+  Buffer* const buffer = core_->allocate(bytes, lack);
+  return buffer || lack != Lack::budget || !ends_claims() ? buffer : core_->allocate(bytes, lack);
+}
+
+PoolMemory::Claim::~Claim() { core_.end_claim(bytes_); }
+
+std::unique_ptr<PoolMemory::Claim> PoolMemory::claim(int64_t bytes) {
+  if (!core_->claim(bytes) && !(ends_claims() && core_->claim(bytes))) return nullptr;
+  return std::make_unique<Claim>(*core_, bytes);
+}
+
+void PoolMemory::set_spare(std::function<bool()> end_claims) {
+  std::lock_guard lock(mutex_);
+  spare_ = std::move(end_claims);
+}
+
+bool PoolMemory::ends_claims() {
+  std::unique_lock lock(mutex_);
+  const std::function<bool()> spare = spare_;
+  lock.unlock();
+  return spare && spare();
 }
 
 void PoolMemory::release(Buffer* buffer) noexcept { core_->release(buffer); }

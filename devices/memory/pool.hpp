@@ -11,6 +11,8 @@
 
 #include <atomic>
 #include <bit>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -65,6 +67,14 @@ class PoolMemory final : public Memory {
   int64_t take_peak() noexcept override;
   void trim();  // gives free blocks back to the system
 
+  // Bytes of the budget for memory from elsewhere, until the claim ends, which may be after the
+  // pool. Makes room first. Null: there is no room.
+  class Claim;
+  std::unique_ptr<Claim> claim(int64_t bytes);
+  // Called before a request is refused for its budget: returns true if it has ended claims.
+  // Replaces the one before.
+  void set_spare(std::function<bool()> end_claims);
+
   // The value of the `owner` field of its buffers.
   BufferOwner* owner() const;
 
@@ -74,9 +84,23 @@ class PoolMemory final : public Memory {
 
  private:
   class Core;
+  bool ends_claims();
+
   Core* const core_;
-  mutable std::mutex mutex_;                               // guards the next
+  mutable std::mutex mutex_;                               // guards the rest
   std::vector<const std::atomic<int64_t>*> cached_bytes_;  // of every PoolCache
+  std::function<bool()> spare_;
+};
+
+class PoolMemory::Claim {
+ public:
+  Claim(Core& core, int64_t bytes) : core_(core), bytes_(bytes) {}
+  Claim(const Claim&) = delete;
+  ~Claim();
+
+ private:
+  Core& core_;
+  const int64_t bytes_;
 };
 
 // A cache in front of a PoolMemory. One thread at a time owns it and may allocate, give, drop and

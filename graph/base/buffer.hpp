@@ -37,6 +37,11 @@ inline Tensor& become(Tensor& tensor, Buffer* buffer, const Tensor& like) {
   tensor.buffer_ = buffer;
   return tensor;
 }
+inline Buffer* buffer_of(const Tensor& tensor) { return tensor.buffer_; }
+// True if `tensor` is the only handle of a host buffer that this process may write.
+inline bool may_be_written(const Tensor& tensor) {
+  return tensor.unique() && !(buffer_of(tensor)->tag & (Buffer::kForeign | Buffer::kOffHost));
+}
 // True if `tensor` is the only handle of a whole host buffer, from its first element on, and has
 // the type of `like` (see become).
 inline bool can_become(const Tensor& tensor, const Tensor& like) {
@@ -44,9 +49,8 @@ inline bool can_become(const Tensor& tensor, const Tensor& like) {
     return reinterpret_cast<const char*>(&t) + sizeof(Buffer*);
   };
   return std::memcmp(type(tensor), type(like), sizeof(Tensor) - sizeof(Buffer*)) == 0 &&
-         tensor.unique() && !(tensor.buffer_->tag & (Buffer::kForeign | Buffer::kOffHost));
+         may_be_written(tensor);
 }
-inline Buffer* buffer_of(const Tensor& tensor) { return tensor.buffer_; }
 // Gives the reference away; `tensor` becomes undefined.
 inline Buffer* detach(Tensor& tensor) {
   Buffer* buffer = std::exchange(tensor.buffer_, nullptr);

@@ -56,6 +56,8 @@ enum class Mutant : uint8_t {
   failed_step_counts,
   restored_steps_not_taken,
   old_incarnation_let_in,
+  lent_not_held,
+  segment_used_again,
   kMutants,
 };
 
