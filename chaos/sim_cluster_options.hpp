@@ -51,6 +51,7 @@ struct SimClusterOptions {
   bool late_program = false;     // the second client begins while the first one trains
   int64_t events_max = 400'000;  // without an end by then a run has failed
   bool secret = false;           // all processes prove to each other that they know one
+  bool one_machine = false;      // processes read large tensors of each other in place
   // For `build`, and in describe(), since a history lists all options that are drawn. Frames of
   // large tensors are damaged in a wide network alone; ftrl knows no rate scale.
   int64_t hidden = 6;  // width; wide parameters are cut over both ps
@@ -102,6 +103,7 @@ inline std::string describe(const SimClusterOptions& o) {
                         " pause_every=", o.pause_every, " hidden=", o.hidden,
                         " optimizer=", o.optimizer, " edges=", o.edges, " pace_ms=", o.pace_ms,
                         " late_program=", o.late_program, " secret=", o.secret) +
+         (o.one_machine ? " one_machine=1" : "") +
          (o.shape.ps == 2 && o.shape.workers == 3
               ? ""
               : detail::concat(" ps=", o.shape.ps, " workers=", o.shape.workers));

@@ -27,7 +27,8 @@ class SeededRng final : public Rng {
 struct SimFaults {
   ns delay_min{20'000}, delay_max{200'000};     // for each piece of bytes
   double drop = 0, duplicate = 0, reorder = 0;  // probabilities for a small data-plane frame
-  size_t window = 1 << 20;  // bytes one direction holds before a write is cut short
+  size_t window = 1 << 20;   // bytes one direction holds before a write is cut short
+  bool one_machine = false;  // new streams are local and pass descriptors
   size_t piece_max = 0;  // bytes handed over at once, drawn from [1, this]; 0: as they were written
 };
 

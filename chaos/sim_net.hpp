@@ -4,6 +4,8 @@
 // histories (trace()).
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -195,12 +197,14 @@ class SimNet {
   struct Unit {
     std::vector<std::byte> bytes;
     TimePoint due;
+    std::vector<Descriptor> descriptors;
   };
   // One direction of a stream.
   struct Pipe {
     SimHost *from = nullptr, *to = nullptr;
     std::weak_ptr<End> writer, reader;
-    std::vector<std::byte> raw;  // written, not yet cut into frames
+    std::vector<std::byte> raw;           // written, not yet cut into frames
+    std::vector<Descriptor> descriptors;  // written, for the next unit
     bool greeted = false;
     bool encrypted = false;       // its frames cannot be seen
     size_t to_border = 0;         // bytes until the next frame begins
@@ -230,7 +234,8 @@ class SimNet {
       started_ = true;
       net_.schedule_delivery(in_);
     }
-    size_t write(std::span<const std::span<const std::byte>> parts) override {
+    size_t write(std::span<const std::span<const std::byte>> parts,
+                 std::span<const int> descriptors) override {
       if (closed_ || out_->ended) return 0;
       ++net_.writes_;
       size_t done = 0;
@@ -247,6 +252,8 @@ class SimNet {
           break;
         }
       }
+      if (done > 0)
+        for (const int descriptor : descriptors) out_->descriptors.emplace_back(::dup(descriptor));
       net_.cut_frames(out_);
       return done;
     }
@@ -260,11 +267,13 @@ class SimNet {
       net_.schedule_delivery(out_);
     }
     std::string peer_address() const override { return out_->to->ip + port_; }
+    bool is_local() const override { return local_; }
 
     SimNet& net_;
     PipePtr out_, in_;
     ConnectionHandlers handlers_;
     std::string port_ = ":1";  // of the other end
+    const bool local_ = net_.faults.one_machine;
     bool started_ = false, closed_ = false;
   };
 
@@ -330,7 +339,8 @@ class SimNet {
   void send_unit(const PipePtr& pipe, std::vector<std::byte> bytes) {
     const TimePoint earliest =
         pipe->units.empty() ? now_ : pipe->units.back().due;  // a stream keeps its order
-    pipe->units.push_back({std::move(bytes), std::max(earliest, now_ + draw_delay())});
+    pipe->units.push_back({std::move(bytes), std::max(earliest, now_ + draw_delay()),
+                           std::exchange(pipe->descriptors, {})});
     schedule_delivery(pipe);
   }
 
@@ -440,6 +450,8 @@ class SimNet {
       Unit unit = std::move(pipe->units.front());
       pipe->units.pop_front();
       pipe->in_flight -= std::min(pipe->in_flight, unit.bytes.size());
+      for (Descriptor& descriptor : unit.descriptors)
+        reader->handlers_.on_descriptor(std::move(descriptor));
       hand_over(*reader, unit.bytes);
       if (reader->closed_) return;
       if (std::exchange(pipe->cut_short, false))

@@ -30,6 +30,7 @@ struct SimWorld {
         ledger(o.rule, o.replicas, o.steps, golden),
         injuries(std::move(faults)),
         progress{.gets_on_at = net.now()} {
+    net.faults.one_machine = o.one_machine;
     disk.lie_on_sync = o.lying_disk;
     injuries.lasts_until(net.now());
   }

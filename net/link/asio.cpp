@@ -39,6 +39,44 @@ using Socket = asio::generic::stream_protocol::socket;
 constexpr int kReadsPerTurn = 16;      // from one socket, before other sockets get their turn
 constexpr size_t kWriteSpansMax = 64;  // in one sendmsg
 
+// The descriptors that go with a message, SCM_RIGHTS.
+class Rights {
+ public:
+  Rights() = default;
+  explicit Rights(std::span<const int> descriptors) : count_(descriptors.size()) {
+    if (count_ == 0) return;
+    TROUPE_CHECK(count_ <= kMost, "too many descriptors for one message: ", count_);
+    auto* const head = reinterpret_cast<cmsghdr*>(room_.data());
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(count_ * sizeof(int));
+    std::memcpy(CMSG_DATA(head), descriptors.data(), count_ * sizeof(int));
+  }
+  void add_to(msghdr& message) const {
+    message.msg_control = const_cast<char*>(room_.data());
+    message.msg_controllen = CMSG_SPACE((count_ > 0 ? count_ : kMost) * sizeof(int));
+  }
+  // Passes on the descriptors of a message that was received. Returns whether there were any.
+  static bool hand_over(msghdr& message, const std::function<void(Descriptor)>& to) {
+    bool any = false;
+    for (cmsghdr* head = CMSG_FIRSTHDR(&message); head; head = CMSG_NXTHDR(&message, head)) {
+      if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
+      for (size_t at = 0; at + sizeof(int) <= head->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+        int number = -1;
+        std::memcpy(&number, CMSG_DATA(head) + at, sizeof number);
+        any = true;
+        if (Descriptor descriptor(number); to) to(std::move(descriptor));
+      }
+    }
+    return any;
+  }
+
+ private:
+  static constexpr size_t kMost = Connection::kDescriptorsMax;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMost * sizeof(int))> room_{};
+  size_t count_ = 0;
+};
+
 class AsioConnection final : public Connection,
                              public std::enable_shared_from_this<AsioConnection> {
  public:
@@ -61,8 +99,10 @@ class AsioConnection final : public Connection,
     wait_read();
   }
 
-  size_t write(std::span<const std::span<const std::byte>> parts) override {
+  size_t write(std::span<const std::span<const std::byte>> parts,
+               std::span<const int> descriptors) override {
     std::lock_guard lock(mutex_);
+    const Rights rights(descriptors);
     size_t done = 0;
     for (size_t at = 0; at < parts.size() && !closed_;) {
       std::array<iovec, kWriteSpansMax> spans;
@@ -75,6 +115,7 @@ class AsioConnection final : public Connection,
       msghdr message{};
       message.msg_iov = spans.data();
       message.msg_iovlen = count;
+      if (done == 0 && !descriptors.empty()) rights.add_to(message);
       ssize_t n;
       do {
         n = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -136,14 +177,22 @@ class AsioConnection final : public Connection,
       const ConnectionHandlers::Room room = handlers->room();
       std::array<iovec, 2> spans = {iovec{room.first.data(), room.first.size()},
                                     iovec{room.second.data(), room.second.size()}};
-      const ssize_t n = ::readv(socket_.native_handle(), spans.data(), room.second.empty() ? 1 : 2);
+      msghdr message{};
+      message.msg_iov = spans.data();
+      message.msg_iovlen = room.second.empty() ? 1 : 2;
+      Rights rights;
+      if (local_) rights.add_to(message);
+      const ssize_t n = ::recvmsg(socket_.native_handle(), &message, MSG_CMSG_CLOEXEC);
       if (n > 0) {
+        const bool any = local_ && rights.hand_over(message, handlers->on_descriptor);
+        if (message.msg_flags & MSG_CTRUNC)
+          return fail("descriptors are lost: this process may have no more of them (ulimit -n)");
         {
           const Burst burst;  // answers to data of one read leave together
           handlers->on_bytes(static_cast<size_t>(n));
         }
-        if (static_cast<size_t>(n) < room.first.size() + room.second.size())
-          break;  // the socket is empty now
+        if (static_cast<size_t>(n) < room.first.size() + room.second.size() && !any)
+          break;  // the socket is empty now; a read ends with descriptors, too
         continue;
       }
       if (n == 0) return fail("closed by the peer");
@@ -198,7 +247,7 @@ class AsioListener final : public Listener {
     return format_address(end.address().to_string(), end.port());
   }
   std::string accept_local() override {
-    if (!local_sockets_on()) return detail::concat(kLocalSocketsVariable, " is 0");
+    if (local_sockets() == LocalSockets::off) return detail::concat(kLocalSocketsVariable, " is 0");
     if (tcp_->acceptor.local_endpoint().address().is_unspecified())
       return "the address that is dialled is not known";
     std::string why;
@@ -452,7 +501,7 @@ class AsioThread final : public NetThread, public Transport, public Clock {
   };
 
   int listen_fd_, local_fd_;  // -1: none, or taken over
-  const bool local_sockets_ = local_sockets_on();
+  const bool local_sockets_ = local_sockets() != LocalSockets::off;
   std::mutex mutex_;
   std::function<void(const std::string&)> on_exception_;  // guarded by mutex_
   asio::io_context io_{1};

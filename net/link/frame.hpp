@@ -1,8 +1,9 @@
 // Frames: the units of a link's byte stream, on four channels, in their wire layout.
 //
 // A frame has a header of 32 bytes. The channels, most urgent first: control (confirm, heartbeat,
-// credit, members), small (messages with at most kInlineMax bytes of elements), caf (BASP), bulk
-// (elements of large tensors, in chunks of kChunk, one tensor after the other). Frames of the more
+// credit, members, loans that end), small (messages with at most kInlineMax bytes of elements, or
+// with a loan instead of them: lent_tensors.hpp), caf (BASP), bulk (elements of large tensors, in
+// chunks of kChunk, one tensor after the other). Frames of the more
 // urgent channels go between two chunks. Every frame except a chunk has a crc32c of its payload;
 // chunks have one crc32c over the whole tensor if the message wants it.
 //
@@ -11,10 +12,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "net/wire/codec.hpp"
+#include "devices/memory/segment.hpp"
 #include "graph/base/crc32c.hpp"
 
 namespace troupe {
@@ -26,12 +29,22 @@ inline constexpr size_t kFrameMax =
     96 << 10;  // payload of any frame but a chunk; holds a message header and inline elements
 
 enum class Channel : uint8_t { control = 0, small, caf, bulk };
-enum class Control : uint16_t { confirm = 0, heartbeat, credit, members, leaving };
+// The payload of `returned` is numbers of loans, that of `forgotten` numbers of segments, u64 each.
+enum class Control : uint16_t {
+  confirm = 0,
+  heartbeat,
+  credit,
+  members,
+  leaving,
+  returned,
+  forgotten
+};
 inline constexpr int kChannels = 4;
+inline constexpr uint8_t kFlagged = 1;  // HeaderBytes::flags
 
 struct HeaderBytes {
   uint8_t channel;
-  uint8_t flags;  // 1: a chunk of the bulk channel
+  uint8_t flags;  // 1: a chunk of the bulk channel, or a loan on the small channel
   uint16_t type;
   uint32_t length;
   uint64_t target;
@@ -51,32 +64,34 @@ inline uint32_t crc_of_header(const HeaderBytes& header) {
 }
 
 // A run of bytes to write: owned bytes, or elements of a tensor.
-struct Segment {
+struct Piece {
   std::vector<std::byte> owned;
   Tensor tensor;
   std::span<const std::byte> view;
+  std::shared_ptr<const Segment> segment;  // its descriptor goes with the first byte; or null
 };
 
 // A frame with the payload `payload`, then `more`.
-inline Segment make_frame(Channel channel, uint16_t type, uint64_t target, uint64_t sender,
-                          std::span<const std::byte> payload,
-                          std::span<const std::byte> more = {}) {
+inline Piece make_frame(Channel channel, uint16_t type, uint64_t target, uint64_t sender,
+                        std::span<const std::byte> payload, std::span<const std::byte> more = {},
+                        uint8_t flags = 0) {
   HeaderBytes header{};
   header.channel = static_cast<uint8_t>(channel);
+  header.flags = flags;
   header.type = type;
   header.length = static_cast<uint32_t>(payload.size() + more.size());
   header.target = target;
   header.sender = sender;
   header.payload_crc = crc32c(more, crc32c(payload));
   header.header_crc = crc_of_header(header);
-  Segment out;
+  Piece out;
   out.owned.reserve(kFrameHeader + header.length);
   for (std::span<const std::byte> part : {as_bytes_of(header), payload, more})
     out.owned.insert(out.owned.end(), part.begin(), part.end());
   return out;
 }
 
-inline Segment control_frame(Control type, std::span<const std::byte> payload = {}) {
+inline Piece control_frame(Control type, std::span<const std::byte> payload = {}) {
   return make_frame(Channel::control, static_cast<uint16_t>(type), 0, 0, payload);
 }
 

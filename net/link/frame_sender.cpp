@@ -16,7 +16,10 @@ Errc FrameSender::send(uint64_t target, uint64_t sender, const Encoded& message,
   const Tensor& payload = message.payload;
   const auto size = payload.defined() ? static_cast<size_t>(payload.byte_size()) : 0;
   const bool is_small = size <= kInlineMax;
-  Segment frame;
+  Tensor lendable;
+  if (SegmentPool* const pool = lent_.pool(); pool && LentTensors::may_lend(payload))
+    lendable = LentTensors::in_segment(payload, *pool);
+  Piece frame;
   if (is_small) {
     std::vector<std::byte> head;
     head.reserve(4 + message.header.size());
@@ -25,11 +28,19 @@ Errc FrameSender::send(uint64_t target, uint64_t sender, const Encoded& message,
     writer.bytes(message.header.data(), message.header.size());
     frame = make_frame(Channel::small, message.kind, target, sender, head,
                        size ? elements_of(payload) : std::span<const std::byte>());
-  } else {
+  } else if (!lendable.defined()) {
     frame = make_frame(Channel::bulk, message.kind, target, sender, message.header);
   }
   std::unique_lock lock(mutex_);
   if (sealed_) return Errc::peer_lost;
+  if (lendable.defined()) {
+    if (queue_loan(target, sender, message, std::move(lendable))) {
+      ++messages_out_;
+      if (!more) pump(lock, false);
+      return Errc::ok;
+    }
+    frame = make_frame(Channel::bulk, message.kind, target, sender, message.header);
+  }
   if (is_small ? !queue_.add_small(std::move(frame)) : !queue_.add_bulk(std::move(frame), payload))
     return Errc::out_of_memory;
   ++messages_out_;
@@ -37,10 +48,23 @@ Errc FrameSender::send(uint64_t target, uint64_t sender, const Encoded& message,
   return Errc::ok;
 }
 
+bool FrameSender::queue_loan(uint64_t target, uint64_t sender, const Encoded& message,
+                             Tensor tensor) {
+  if (!queue_.has_room_for_small(kFrameHeader + sizeof(LoanPlace) + message.header.size()))
+    return false;
+  const auto loan = lent_.lend(std::move(tensor));
+  if (!loan) return false;
+  Piece frame = make_frame(Channel::small, message.kind, target, sender, as_bytes_of(loan->place),
+                           message.header, kFlagged);
+  frame.segment = loan->announced;
+  queue_.add_small(std::move(frame));
+  return true;
+}
+
 Errc FrameSender::send_control(Control type, std::span<const std::byte> payload) {
   TROUPE_CHECK(payload.size() <= kFrameMax, "a control frame of ", payload.size(),
                " bytes is past the limit of ", kFrameMax);
-  Segment frame = control_frame(type, payload);
+  Piece frame = control_frame(type, payload);
   std::unique_lock lock(mutex_);
   if (sealed_) return Errc::peer_lost;
   if (!queue_.add_control(std::move(frame))) return Errc::out_of_memory;
@@ -61,7 +85,7 @@ void FrameSender::flush() {
   pump(lock, false);
 }
 
-void FrameSender::send_first(Segment packet) {
+void FrameSender::send_first(Piece packet) {
   std::unique_lock lock(mutex_);
   queue_.add_urgent(std::move(packet));
   pump(lock, true);
@@ -74,8 +98,40 @@ void FrameSender::send_heartbeat() {
   pump(lock, true);
 }
 
+void FrameSender::lend_from(SegmentPool& pool) {
+  std::lock_guard lock(mutex_);
+  if (sealed_) return;
+  lent_.begin(pool);
+}
+
+void FrameSender::send_ended() {
+  std::unique_lock lock(mutex_);
+  if (sealed_) return;
+  const std::vector<uint64_t> gone = lent_.gone();
+  for (std::span<const uint64_t> rest = gone; !rest.empty();) {
+    const auto now = rest.first(std::min(rest.size(), GivenBack::kLoansMax));
+    queue_.add_urgent(control_frame(Control::forgotten, std::as_bytes(now)));
+    rest = rest.subspan(now.size());
+  }
+  if (queue_returned() || !gone.empty()) pump(lock, true);
+}
+
+bool FrameSender::queue_returned() {
+  const std::vector<uint64_t> loans = given_back_->take();
+  if (loans.empty()) return false;
+  queue_.add_urgent(control_frame(Control::returned, std::as_bytes(std::span(loans))));
+  return true;
+}
+
+bool FrameSender::take_back(std::span<const uint64_t> loans) {
+  std::vector<Tensor> ended;  // behind the lock
+  std::lock_guard lock(mutex_);
+  return lent_.take_back(loans, ended);
+}
+
 void FrameSender::pump(std::unique_lock<std::mutex>& lock, bool on_net_thread) {
   if (pumping_ || blocked_) return;
+  if (!sealed_) queue_returned();
   pumping_ = true;
   bool hand_over = false;
   for (size_t turn = 0;;) {
@@ -134,18 +190,18 @@ bool FrameSender::queue_credit(int64_t bulk, int64_t caf) {
 
 bool FrameSender::caf_arrived(size_t bytes) {
   std::lock_guard lock(mutex_);
-  return caf_in_.arrive(static_cast<int64_t>(bytes));
+  return in_.caf.arrive(static_cast<int64_t>(bytes));
 }
 
 void FrameSender::caf_read(size_t bytes) {
   std::unique_lock lock(mutex_);
-  if (!sealed_ && queue_credit(0, caf_in_.read(static_cast<int64_t>(bytes)))) pump(lock, false);
+  if (!sealed_ && queue_credit(0, in_.caf.read(static_cast<int64_t>(bytes)))) pump(lock, false);
 }
 
 void FrameSender::bulk_read(size_t bytes) {
   std::unique_lock lock(mutex_);
-  bulk_in_.arrive(static_cast<int64_t>(bytes));
-  if (queue_credit(bulk_in_.read(static_cast<int64_t>(bytes)), 0)) pump(lock, true);
+  in_.bulk.arrive(static_cast<int64_t>(bytes));
+  if (queue_credit(in_.bulk.read(static_cast<int64_t>(bytes)), 0)) pump(lock, true);
 }
 
 void FrameSender::seal() {
@@ -156,9 +212,11 @@ void FrameSender::seal() {
 void FrameSender::close() {
   SendQueue queue;  // tensors are released outside of the lock
   WriteQueue writing;
+  std::map<uint64_t, Tensor> lent;
   std::lock_guard lock(mutex_);
   sealed_ = closed_ = true;
   std::swap(queue, queue_);
+  lent = lent_.end();
   if (!pumping_) std::swap(writing, writing_);
 }
 
@@ -172,6 +230,7 @@ void FrameSender::add_to(LinkStats& stats) const {
   std::lock_guard lock(mutex_);
   for (int c = 0; c < kChannels; ++c) stats.bytes_out[c] += writing_.bytes_out(c);
   stats.messages_out += messages_out_;
+  stats.lent_out += lent_.count();
   stats.queued_bytes += queue_.bytes();
 }
 

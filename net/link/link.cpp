@@ -13,8 +13,21 @@ namespace {
 constexpr size_t kStrangerScratch = 1024;  // read buffer during the greeting
 
 template <size_t N>
-Segment packet(const std::array<std::byte, N>& bytes) {
+Piece packet(const std::array<std::byte, N>& bytes) {
   return {{bytes.begin(), bytes.end()}, {}, {}};
+}
+
+using BytesIn = std::array<std::atomic<int64_t>, kChannels>;
+
+void count(BytesIn& bytes_in, Channel channel, size_t payload_bytes) {
+  bytes_in[static_cast<size_t>(channel)].fetch_add(
+      static_cast<int64_t>(kFrameHeader + payload_bytes), std::memory_order_relaxed);
+}
+
+std::vector<uint64_t> numbers_of(std::span<const std::byte> payload) {
+  std::vector<uint64_t> out(payload.size() / sizeof(uint64_t));
+  if (!out.empty()) std::memcpy(out.data(), payload.data(), out.size() * sizeof(uint64_t));
+  return out;
 }
 
 // Without memory the message fails, and the link stays up.
@@ -28,6 +41,14 @@ void allocate(Received& message, const TensorClaim& claim, LinkHost& host, const
   }
 }
 
+// The message of a header; with its memory, unless the claim is large.
+Received message_of(const HeaderBytes& header, std::span<const std::byte> bytes,
+                    const TensorClaim& claim, LinkHost& host, const Link& from) {
+  Received out{header.target, header.sender, header.type, bytes, {}, Errc::ok, {}};
+  if (claim.defined && claim.bytes <= kLargeClaim) allocate(out, claim, host, from);
+  return out;
+}
+
 }  // namespace
 
 Link::Link(Role role, ConnectionPtr connection, Greeting hello, LinkHost& host,
@@ -36,12 +57,14 @@ Link::Link(Role role, ConnectionPtr connection, Greeting hello, LinkHost& host,
     : connection_(std::move(connection)),
       host_(host),
       post_(std::move(post)),
-      sender_(connection_,
-              [this] {
-                post_([weak = weak_from_this()] {
-                  if (const auto self = weak.lock()) self->sender_.resume();
-                });
-              }),
+      sender_(
+          connection_,
+          [this] {
+            post_([weak = weak_from_this()] {
+              if (const auto self = weak.lock()) self->sender_.resume();
+            });
+          },
+          borrowed_.given_back()),
       handshake_(role, std::move(hello), std::move(secret), connection_->peer_address()),
       liveness_(now, std::chrono::milliseconds(handshake_.own().hello.silence)),
       buffer_(kStrangerScratch) {}
@@ -63,6 +86,11 @@ void Link::start() {
     } catch (const std::exception& e) {  // a frame is half read: both sides begin anew
       self->close_now(detail::concat("an exception here, at its data: ", e.what()));
     }
+  };
+  handlers.on_descriptor = [weak](Descriptor descriptor) {
+    const auto self = weak.lock();
+    if (self && !self->borrowed_.arrived(std::move(descriptor)))
+      self->fail_protocol("it passes descriptors that no message belongs to");
   };
   handlers.on_drained = [weak] {
     if (const auto self = weak.lock()) self->sender_.drained();
@@ -96,6 +124,7 @@ void Link::tick(TimePoint now) {
   if (liveness_.is_silent() && !mutant(Mutant::silence_not_noticed))
     return close_now(detail::concat("silent for ", liveness_.silence().count(),
                                     " ms: frozen, or the network is cut"));
+  sender_.send_ended();
   if (liveness_.heartbeat_is_due(sender_.bytes_out())) sender_.send_heartbeat();
 }
 
@@ -181,6 +210,8 @@ void Link::go_up() {
   state_ = State::up;
   liveness_.peer_allows(std::chrono::milliseconds(peer().silence));
   buffer_.resize(kScratch);
+  if (SegmentPool* const segments = is_local() ? host_.segments() : nullptr)
+    sender_.lend_from(*segments);
   host_.established(*this);
 }
 
@@ -203,8 +234,10 @@ bool Link::read_frame() {
   };
   if (header.header_crc != crc_of_header(header))
     return fail("a frame header was damaged on the way");
-  const bool chunk = header.channel == static_cast<uint8_t>(Channel::bulk) && header.flags == 1;
-  if (header.channel >= kChannels || (header.flags != 0 && !chunk) ||
+  const bool flagged = header.flags == kFlagged;
+  const bool chunk = flagged && header.channel == static_cast<uint8_t>(Channel::bulk);
+  const bool loan = flagged && header.channel == static_cast<uint8_t>(Channel::small);
+  if (header.channel >= kChannels || (header.flags != 0 && !chunk && !loan) ||
       header.length > (chunk ? kChunk : kFrameMax))
     return fail(detail::concat("a frame of channel ", int{header.channel}, ", flags ",
                                int{header.flags}, " and ", header.length,
@@ -216,7 +249,7 @@ bool Link::read_frame() {
     if (!reassembly_.begin_chunk(header.target, header.length))
       return fail("a chunk belongs to no tensor");
     buffer_.skip(kFrameHeader);
-    count_in(Channel::bulk, header.length);
+    count(bytes_in_, Channel::bulk, header.length);
     return true;
   }
   if (bytes.size() < kFrameHeader + header.length) return false;
@@ -225,14 +258,9 @@ bool Link::read_frame() {
     return fail("a frame was damaged on the way");
   if (drops_at(FailPoint::link_frame)) return fail("a fail point took a frame away");
   buffer_.skip(kFrameHeader + header.length);
-  count_in(static_cast<Channel>(header.channel), header.length);
+  count(bytes_in_, static_cast<Channel>(header.channel), header.length);
   handle_frame(header, payload);
   return true;
-}
-
-void Link::count_in(Channel channel, size_t payload_bytes) {
-  bytes_in_[static_cast<size_t>(channel)].fetch_add(
-      static_cast<int64_t>(kFrameHeader + payload_bytes), std::memory_order_relaxed);
 }
 
 void Link::handle_frame(const HeaderBytes& header, std::span<const std::byte> payload) {
@@ -240,7 +268,8 @@ void Link::handle_frame(const HeaderBytes& header, std::span<const std::byte> pa
     case Channel::control:
       return handle_control(header.type, payload);
     case Channel::small:
-      return handle_small(header, payload);
+      return header.flags == kFlagged ? handle_loan(header, payload)
+                                      : handle_small(header, payload);
     case Channel::caf:
       // Bulk bytes are granted again as they arrive, BASP bytes only when CAF has read them.
       if (!sender_.caf_arrived(payload.size()))
@@ -265,6 +294,14 @@ void Link::handle_control(uint16_t type, std::span<const std::byte> payload) {
         fail_protocol("it grants more credit than there is");
       return;
     }
+    case Control::returned:
+      if (!sender_.take_back(numbers_of(payload)))
+        fail_protocol("it returns a tensor that was not lent");
+      return;
+    case Control::forgotten:
+      if (!borrowed_.forget(numbers_of(payload)))
+        fail_protocol("it forgets a segment that it has not told");
+      return;
     case Control::members:
     case Control::leaving:
       return host_.control(*this, static_cast<Control>(type), payload);
@@ -281,13 +318,6 @@ std::optional<TensorClaim> Link::claim_of(const HeaderBytes& header,
   return claim;
 }
 
-Received Link::make_message(const HeaderBytes& header, std::span<const std::byte> bytes,
-                            const TensorClaim& claim) {
-  Received out{header.target, header.sender, header.type, bytes, {}, Errc::ok, {}};
-  if (claim.defined && claim.bytes <= kLargeClaim) allocate(out, claim, host_, *this);
-  return out;
-}
-
 // Such a message may arrive between the chunks of a large one. The frame's crc covers its elements.
 void Link::handle_small(const HeaderBytes& header, std::span<const std::byte> payload) {
   Reader reader(payload);
@@ -300,10 +330,23 @@ void Link::handle_small(const HeaderBytes& header, std::span<const std::byte> pa
   if (!claim) return;
   if (static_cast<int64_t>(elements.size()) != claim->bytes)
     return fail_protocol("a message has other elements than it says");
-  Received message = make_message(header, bytes, *claim);
+  Received message = message_of(header, bytes, *claim, host_, *this);
   if (message.payload.defined() && !elements.empty())
     std::memcpy(message.payload.mutable_raw(), elements.data(), elements.size());
   hand_on(std::move(message));
+}
+
+void Link::handle_loan(const HeaderBytes& header, std::span<const std::byte> payload) {
+  if (payload.size() < sizeof(LoanPlace)) return fail_protocol("a loan is shorter than it says");
+  LoanPlace place;
+  std::memcpy(&place, payload.data(), sizeof place);
+  const auto bytes = payload.subspan(sizeof place);
+  const auto claim = claim_of(header, bytes);
+  if (!claim) return;
+  BorrowedTensors::Outcome outcome = borrowed_.borrow(place, *claim);
+  if (outcome.code == Errc::bad_data) return fail_protocol(outcome.why);
+  hand_on({header.target, header.sender, header.type, bytes, std::move(outcome.tensor),
+           outcome.code, std::move(outcome.why)});
 }
 
 void Link::begin_bulk(const HeaderBytes& header, std::span<const std::byte> payload) {
@@ -312,7 +355,7 @@ void Link::begin_bulk(const HeaderBytes& header, std::span<const std::byte> payl
   const auto claim = claim_of(header, payload);
   if (!claim) return;
   if (claim->bytes == 0) return fail_protocol("a large message has no elements");
-  reassembly_.begin(make_message(header, payload, *claim), *claim);
+  reassembly_.begin(message_of(header, payload, *claim, host_, *this), *claim);
 }
 
 void Link::take_bulk(std::span<const std::byte> elements) {

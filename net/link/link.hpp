@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "net/link/borrowed_tensors.hpp"
 #include "net/link/frame_sender.hpp"
 #include "net/link/handshake.hpp"
 #include "net/link/liveness.hpp"
@@ -48,6 +49,8 @@ class LinkHost {
                                            std::string& why) = 0;
   virtual void message(Link& link, Received message) = 0;
   virtual Tensor allocate(DType dtype, const Shape& shape) = 0;  // may throw Error(out_of_memory)
+  // The memory of this process that a peer on this machine can read in place; null: none.
+  virtual SegmentPool* segments() { return nullptr; }
   // Called once, also after close(). `refusal`: the one received from the other side, or the one
   // sent to it.
   virtual void closed(Link& link, const std::string& reason, Refusal refusal) = 0;
@@ -96,7 +99,8 @@ class Link : public std::enable_shared_from_this<Link> {
   const Hello& peer() const { return handshake_.peer(); }  // set from judge() on
   std::string label() const;  // "/job:ps/task:1", or the address before the greeting
   std::string peer_address() const { return connection_->peer_address(); }  // of the other end
-  TimePoint began() const { return liveness_.began(); }                     // of the connection
+  bool is_local() const { return connection_->is_local(); }
+  TimePoint began() const { return liveness_.began(); }  // of the connection
   TimePoint last_heard() const { return liveness_.last_heard(); }
   LinkStats stats() const;
   int64_t arriving_bytes() const { return reassembly_.held_bytes(); }  // memory; net thread
@@ -111,17 +115,16 @@ class Link : public std::enable_shared_from_this<Link> {
   void handle_frame(const HeaderBytes& header, std::span<const std::byte> payload);
   void handle_control(uint16_t type, std::span<const std::byte> payload);
   void handle_small(const HeaderBytes& header, std::span<const std::byte> payload);
+  void handle_loan(const HeaderBytes& header, std::span<const std::byte> payload);
   void begin_bulk(const HeaderBytes& header, std::span<const std::byte> payload);
   std::optional<TensorClaim> claim_of(const HeaderBytes& header, std::span<const std::byte> bytes);
-  Received make_message(const HeaderBytes& header, std::span<const std::byte> bytes,
-                        const TensorClaim& claim);
   void take_bulk(std::span<const std::byte> elements);
   void hand_on(Received message);
-  void count_in(Channel channel, size_t payload_bytes);
 
   const ConnectionPtr connection_;
   LinkHost& host_;
   const std::function<void(std::function<void()>)> post_;
+  BorrowedTensors borrowed_;  // net thread
   FrameSender sender_;
   std::atomic<State> state_{State::greeting};
   std::atomic<bool> rejected_{false};

@@ -43,13 +43,14 @@ int failed(int fd, std::string& why, const char* act) {
 
 }  // namespace
 
-bool local_sockets_on() {
+LocalSockets local_sockets() {
   const char* const said = std::getenv(kLocalSocketsVariable);
   const std::string_view text = said ? said : "1";
-  if (text != "0" && text != "1")
-    throw Error(Errc::bad_configuration, kLocalSocketsVariable, " wants 0 or 1, got \"", text,
-                "\"");
-  return text == "1";
+  if (text == "0") return LocalSockets::off;
+  if (text == "bytes") return LocalSockets::bytes;
+  if (text == "1") return LocalSockets::in_place;
+  throw Error(Errc::bad_configuration, kLocalSocketsVariable,
+              " wants 0 (TCP), bytes, or 1 (large tensors are read in place), got \"", text, "\"");
 }
 
 int local_listener(const std::string& address, std::string& why) {
@@ -77,7 +78,7 @@ int local_dial(const std::string& address, std::string& why) {
 
 int listen_local(const std::string& address) {
   std::string ignored;
-  return local_sockets_on() ? local_listener(address, ignored) : -1;
+  return local_sockets() != LocalSockets::off ? local_listener(address, ignored) : -1;
 }
 
 bool is_same_user(int socket) {

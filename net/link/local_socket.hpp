@@ -6,14 +6,17 @@
 // Owner: the caller owns the descriptors. Thread: any.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace troupe {
 
-// 0: links stay on TCP; 1, or not set: links within a machine leave it.
+// 0: links stay on TCP; bytes: links within a machine leave it; 1, or not set: large tensors on
+// them are read in place, too.
 inline constexpr const char* kLocalSocketsVariable = "TROUPE_LOCAL_SOCKETS";
+enum class LocalSockets : uint8_t { off, bytes, in_place };
 // Throws: Error(bad_configuration) for another value of the variable.
-bool local_sockets_on();
+LocalSockets local_sockets();
 
 // A socket that listens beside "host:port", whose host is in digits; or -1, with the reason.
 int local_listener(const std::string& address, std::string& why);

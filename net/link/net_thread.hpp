@@ -19,7 +19,7 @@ class NetThread {
 };
 // `listen_fd`: a socket that listens already, at the address that listen() is asked for first; -1:
 // none. `local_fd`: the same, of local_listener(). The thread takes both over. Throws: as
-// local_sockets_on().
+// local_sockets().
 std::unique_ptr<NetThread> make_net_thread(int listen_fd = -1, int local_fd = -1);
 
 // Random numbers from the operating system.

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 
+#include "devices/memory/descriptor.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {
@@ -58,6 +59,9 @@ struct ConnectionHandlers {
   std::function<void()> on_drained;            // the socket has space again after a short write
   std::function<void(const std::string& reason)>
       on_closed;  // by the peer or by an error, once; not after close()
+  // A descriptor has come, before the on_bytes of the bytes that it was written with. Empty: it is
+  // closed.
+  std::function<void(Descriptor)> on_descriptor;
 };
 
 // A stream of bytes to one peer.
@@ -67,9 +71,12 @@ class Connection {
   // Starts the events. Call once, on the net thread; closing the connection drops the handlers.
   virtual void start(ConnectionHandlers handlers) = 0;
   // Writes as much of `parts`, in order, as the stream accepts without blocking, and returns that
-  // number of bytes. After a short write, on_drained (or on_closed) follows. Callable on any
-  // thread, one at a time.
-  virtual size_t write(std::span<const std::span<const std::byte>> parts) = 0;
+  // number of bytes. After a short write, on_drained (or on_closed) follows. Copies of
+  // `descriptors` go with the first byte. Callable on any thread, one at a time. Requires: no
+  // descriptors unless is_local(), and at most kDescriptorsMax.
+  virtual size_t write(std::span<const std::span<const std::byte>> parts,
+                       std::span<const int> descriptors) = 0;
+  static constexpr size_t kDescriptorsMax = 16;
   // Ends the connection; written bytes are still delivered if the peer reads them. Callable on any
   // thread, any number of times.
   virtual void close() = 0;

@@ -11,60 +11,65 @@ constexpr size_t kCafFrame = 64 << 10;  // BASP bytes in one frame
 constexpr size_t kSmallBatch = 64;      // small frames before the next bulk chunk
 constexpr size_t kPartsMax = 256;       // spans of one gathered write
 
-int64_t bytes_of(const Segment& frame) { return static_cast<int64_t>(frame.owned.size()); }
+int64_t bytes_of(const Piece& frame) { return static_cast<int64_t>(frame.owned.size()); }
 
 }  // namespace
 
-void WriteQueue::push(Segment segment, Channel channel) {
-  if (!segment.owned.empty()) segment.view = segment.owned;
-  bytes_out_[static_cast<size_t>(channel)] += static_cast<int64_t>(segment.view.size());
-  segments_.push_back(std::move(segment));
+void WriteQueue::push(Piece piece, Channel channel) {
+  if (!piece.owned.empty()) piece.view = piece.owned;
+  bytes_out_[static_cast<size_t>(channel)] += static_cast<int64_t>(piece.view.size());
+  pieces_.push_back(std::move(piece));
 }
 
-bool WriteQueue::is_half_full() const { return segments_.size() >= kPartsMax / 2; }
+bool WriteQueue::is_half_full() const { return pieces_.size() >= kPartsMax / 2; }
 
-size_t WriteQueue::write(Connection& connection, bool& all) const {
+size_t WriteQueue::write(Connection& connection, bool& all) {
   std::array<std::span<const std::byte>, kPartsMax> parts;
-  size_t count = 0, offered = 0;
-  for (const Segment& segment : segments_) {
-    if (count == parts.size()) break;
-    parts[count] = count == 0 ? segment.view.subspan(offset_) : segment.view;
+  std::array<int, Connection::kDescriptorsMax> descriptors;
+  size_t count = 0, offered = 0, passed = 0;
+  for (const Piece& piece : pieces_) {
+    if (count == parts.size() || (piece.segment && passed == descriptors.size())) break;
+    if (piece.segment) descriptors[passed++] = piece.segment->descriptor.number();
+    parts[count] = count == 0 ? piece.view.subspan(offset_) : piece.view;
     offered += parts[count++].size();
   }
-  const size_t done = connection.write(std::span(parts).first(count));
+  const size_t done =
+      connection.write(std::span(parts).first(count), std::span(descriptors).first(passed));
   all = done == offered;
+  if (done > 0 && passed > 0)  // all of them have gone with the first byte
+    for (size_t i = 0; i < count; ++i) pieces_[i].segment = nullptr;
   return done;
 }
 
 void WriteQueue::written(size_t bytes) {
   while (bytes > 0) {
-    const size_t rest = segments_.front().view.size() - offset_;
+    const size_t rest = pieces_.front().view.size() - offset_;
     if (bytes < rest) {
       offset_ += bytes;
       return;
     }
     bytes -= rest;
     offset_ = 0;
-    segments_.pop_front();
+    pieces_.pop_front();
   }
 }
 
-bool SendQueue::add_bounded(std::deque<Segment>& to, Segment frame) {
+bool SendQueue::add_bounded(std::deque<Piece>& to, Piece frame) {
   if (small_bytes_ + bytes_of(frame) > kSmallQueueMax) return false;
   small_bytes_ += bytes_of(frame);
   to.push_back(std::move(frame));
   return true;
 }
 
-bool SendQueue::add_control(Segment frame) { return add_bounded(control_, std::move(frame)); }
-bool SendQueue::add_small(Segment frame) { return add_bounded(small_, std::move(frame)); }
+bool SendQueue::add_control(Piece frame) { return add_bounded(control_, std::move(frame)); }
+bool SendQueue::add_small(Piece frame) { return add_bounded(small_, std::move(frame)); }
 
-void SendQueue::add_urgent(Segment frame) {
+void SendQueue::add_urgent(Piece frame) {
   small_bytes_ += bytes_of(frame);
   control_.push_back(std::move(frame));
 }
 
-bool SendQueue::add_bulk(Segment begin, Tensor elements) {
+bool SendQueue::add_bulk(Piece begin, Tensor elements) {
   if (bulk_bytes_ > 0 && bulk_bytes_ + elements.byte_size() > kBulkQueueMax) return false;
   bulk_bytes_ += elements.byte_size();
   bulk_.push_back({std::move(begin), std::move(elements), 0, next_transfer_++});
@@ -81,7 +86,7 @@ bool SendQueue::add_caf(std::span<const std::byte> bytes) {
 }
 
 bool SendQueue::next(WriteQueue& out) {
-  const auto take = [&](std::deque<Segment>& from, Channel channel) {
+  const auto take = [&](std::deque<Piece>& from, Channel channel) {
     for (size_t i = 0; i < kSmallBatch && !from.empty(); ++i) {
       small_bytes_ -= bytes_of(from.front());
       out.push(std::move(from.front()), channel);

@@ -21,30 +21,30 @@ inline constexpr int64_t kCafQueueMax =
 
 class WriteQueue {
  public:
-  void push(Segment segment, Channel channel);
+  void push(Piece piece, Channel channel);
   // Offers the first segments to the connection, in one gathered write. Returns the bytes that it
   // took; `all` becomes false if it did not take all that was offered.
-  size_t write(Connection& connection, bool& all) const;
+  size_t write(Connection& connection, bool& all);
   void written(size_t bytes);
-  bool empty() const { return segments_.empty(); }
+  bool empty() const { return pieces_.empty(); }
   bool is_half_full() const;  // of one gathered write
-  void clear() { segments_.clear(); }
+  void clear() { pieces_.clear(); }
   int64_t bytes_out(int channel) const { return bytes_out_[channel]; }
 
  private:
-  std::deque<Segment> segments_;
-  size_t offset_ = 0;  // bytes of the first segment that are written
+  std::deque<Piece> pieces_;
+  size_t offset_ = 0;  // bytes of the first piece that are written
   int64_t bytes_out_[kChannels] = {};
 };
 
 class SendQueue {
  public:
   // These return false, and queue nothing, if there is no room.
-  bool add_control(Segment frame);
-  bool add_small(Segment frame);
-  bool add_bulk(Segment begin, Tensor elements);
+  bool add_control(Piece frame);
+  bool add_small(Piece frame);
+  bool add_bulk(Piece begin, Tensor elements);
   bool add_caf(std::span<const std::byte> bytes);
-  void add_urgent(Segment frame);  // on the control channel, without a limit
+  void add_urgent(Piece frame);  // on the control channel, without a limit
 
   // Moves the next frames to `out`, the most urgent ones first, as far as the peer's credit lets
   // them. Returns true if a bulk chunk is among them.
@@ -54,19 +54,22 @@ class SendQueue {
 
   bool has_control() const { return !control_.empty(); }
   bool has_bulk() const { return !bulk_.empty(); }
+  bool has_room_for_small(size_t bytes) const {
+    return small_bytes_ + static_cast<int64_t>(bytes) <= kSmallQueueMax;
+  }
   int64_t small_bytes() const { return small_bytes_; }
   int64_t bytes() const { return small_bytes_ + caf_bytes_ + bulk_bytes_; }
 
  private:
   struct Transfer {  // of a bulk message
-    Segment begin;
+    Piece begin;
     Tensor tensor;
     size_t offset = 0;
     uint32_t id = 0;
   };
-  bool add_bounded(std::deque<Segment>& to, Segment frame);
+  bool add_bounded(std::deque<Piece>& to, Piece frame);
 
-  std::deque<Segment> control_, small_, caf_;
+  std::deque<Piece> control_, small_, caf_;
   std::deque<Transfer> bulk_;
   int64_t small_bytes_ = 0, caf_bytes_ = 0, bulk_bytes_ = 0;
   SendWindow caf_window_{kCafWindow}, bulk_window_{kBulkWindow};

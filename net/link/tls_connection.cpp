@@ -48,7 +48,8 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
     flush();
   }
 
-  size_t write(std::span<const std::span<const std::byte>> parts) override {
+  size_t write(std::span<const std::span<const std::byte>> parts,
+               std::span<const int> /*descriptors*/) override {
     std::lock_guard lock(mutex_);
     Spans rest(parts);
     size_t done = 0;
@@ -79,7 +80,7 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
   bool flush() {
     const auto bytes = stream_.to_send();
     if (bytes.empty()) return true;
-    stream_.sent(plain_->write(std::span(&bytes, 1)));
+    stream_.sent(plain_->write(std::span(&bytes, 1), {}));
     return stream_.to_send().empty();
   }
 
@@ -144,7 +145,7 @@ class TlsConnection final : public Connection, public std::enable_shared_from_th
     if (dialler_) return false;
     const GreetingPacket answer = encode(refusal(self_, Refusal::untrusted, plain_words()));
     const std::span<const std::byte> part(answer);
-    plain_->write(std::span(&part, 1));
+    plain_->write(std::span(&part, 1), {});
     return false;
   }
 

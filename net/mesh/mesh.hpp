@@ -27,6 +27,8 @@
 
 namespace troupe {
 
+class SegmentPool;
+
 // A process that waits for members of its cluster logs the missing ones at this interval.
 inline constexpr std::chrono::seconds kWaitingWord{5};
 void say_waiting(spdlog::logger& log, const std::string& missing, std::chrono::nanoseconds since);
@@ -94,6 +96,8 @@ struct MeshOptions {
   // throw Error(out_of_memory): then the message arrives as if its sender had failed with that
   // error.
   std::function<Tensor(DType, const Shape&)> allocate = {};
+  // Memory that members on this machine read in place; null: they get bytes.
+  SegmentPool* segments = nullptr;
   // Bytes of the tensors that arrive at one time over all links; a larger sum fails as above. One
   // tensor alone always may. 0: half of the machine's memory, and 1 GiB at least.
   int64_t arriving_bytes_max = 0;

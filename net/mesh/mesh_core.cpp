@@ -10,6 +10,7 @@
 #include <spdlog/sinks/null_sink.h>
 
 #include "graph/base/fail_point.hpp"
+#include "devices/memory/segment.hpp"
 #include "net/link/greetings.hpp"
 #include "net/link/tls.hpp"
 #include "net/wire/address.hpp"
@@ -105,11 +106,14 @@ std::string Mesh::Core::start(const caf::actor& agent, MeshListener* listener) {
       if (seed != address && seed != told) targets_.add_seed(seed, clock_.now());
     // TLS proves names also within a machine, and is not done without.
     const std::string tcp = options_.tls ? "links have TLS" : port_->accept_local();
+    std::string bytes = tcp.empty() && !options_.segments ? "as set" : tcp;
+    if (bytes.empty()) (void)Segment::make(kCountedBytes, bytes);
     options_.log->info(
-        "listening: address={} announced={} cluster={} incarnation={} secret={} tls={} local={}",
+        "listening: address={} announced={} cluster={} incarnation={} secret={} tls={} local={} "
+        "in_place={}",
         address, told.empty() ? address : told, options_.cluster, options_.incarnation,
         options_.secret ? "given" : "none", options_.tls ? "given" : "none",
-        tcp.empty() ? "yes" : "no, " + tcp);
+        tcp.empty() ? "yes" : "no, " + tcp, bytes.empty() ? "yes" : "no, " + bytes);
     if (!options_.tls && !is_loopback_address(address))
       options_.log->warn(
           "links are not encrypted, and --insecure allows it: address={} danger={}", address,

@@ -55,6 +55,7 @@ class Mesh::Core final : public LinkHost, public std::enable_shared_from_this<Me
   }
   void message(Link& link, Received message) override;
   Tensor allocate(DType dtype, const Shape& shape) override;
+  SegmentPool* segments() override { return options_.segments; }
   void closed(Link& link, const std::string& reason, Refusal refusal) override;
 
  private:

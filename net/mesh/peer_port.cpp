@@ -84,7 +84,7 @@ bool PeerPort::post(uint64_t target, const caf::strong_actor_ptr& sender,
   }
   // A sender in a third process has no id on this link.
   const uint64_t from = sender && sender->node() == system_.node() ? sender->id() : 0;
-  const auto encoded = link ? kind->encode(message) : Encoded{};
+  const auto encoded = link ? kind->encode(message, link->is_local()) : Encoded{};
   const Errc code = link ? link->send(target, from, encoded, true) : Errc::peer_lost;
   if (code == Errc::ok) {
     Burst::put_off(link.get(), [link] { link->flush(); });

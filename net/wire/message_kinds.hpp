@@ -32,7 +32,8 @@ class MessageKind {
  public:
   virtual ~MessageKind() = default;
   virtual bool holds(const caf::type_erased_tuple& message) const = 0;
-  virtual Encoded encode(const caf::type_erased_tuple& message) const = 0;
+  // `reliable`: the way changes no bytes, so that elements need no checksum.
+  virtual Encoded encode(const caf::type_erased_tuple& message, bool reliable) const = 0;
   // Returns false if the header is not an output of encode().
   virtual bool claim(std::span<const std::byte> header, TensorClaim& claim) const = 0;
   // Requires: claim() accepts the header. `payload` is the tensor of the claim; undefined: lost.
@@ -64,7 +65,7 @@ class MessageKinds {
   // Requires: the kind has been added.
   const MessageKind& at(uint16_t kind) const { return *kinds_.at(kind); }
   Encoded encode(const caf::type_erased_tuple& message) const {
-    return find(message)->encode(message);
+    return find(message)->encode(message, false);
   }
   // The claim of a message that arrives. Returns nothing and sets `why` if its kind is not known or
   // its header cannot be read.
@@ -79,11 +80,11 @@ class MessageKinds {
     bool holds(const caf::type_erased_tuple& message) const override {
       return message.match_elements<M>();
     }
-    Encoded encode(const caf::type_erased_tuple& message) const override {
+    Encoded encode(const caf::type_erased_tuple& message, bool reliable) const override {
       Encoded out;
       out.kind = kind_;
       out.header.reserve(160);
-      FieldWriter writer(out, checked_);
+      FieldWriter writer(out, checked_ && !reliable);
       writer(message.get_as<M>(0));
       return out;
     }

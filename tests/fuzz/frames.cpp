@@ -17,7 +17,8 @@ namespace {
 class Pipe final : public Connection {
  public:
   void start(ConnectionHandlers handlers) override { handlers_ = std::move(handlers); }
-  size_t write(std::span<const std::span<const std::byte>> parts) override {
+  size_t write(std::span<const std::span<const std::byte>> parts,
+               std::span<const int> /*descriptors*/) override {
     size_t out = 0;
     for (const auto& part : parts) out += part.size();
     return out;

@@ -43,6 +43,7 @@ const sim::Scenario cluster_disk = scenario("cluster-disk");
 const sim::Scenario cluster_power = scenario("cluster-power");
 const sim::Scenario cluster_corruption = scenario("cluster-corruption");
 const sim::Scenario cluster_corruption_large = scenario("cluster-corruption-large");
+const sim::Scenario cluster_one_machine = scenario("cluster-one-machine");
 const sim::Scenario cluster_points = scenario("cluster-points");
 const sim::Scenario cluster_swarm = scenario("cluster-swarm");
 
@@ -181,6 +182,10 @@ TEST_CASE("a first value that is damaged on its way changes no bit") {
   History history;
   training.run(sim::faults_of("1:corrupt_large:any:5959"), history);
   CHECK(history.events() > 1);
+}
+
+TEST_CASE("cluster-one-machine: tensors that are read in place change no bit") {
+  cluster_one_machine.run();
 }
 
 TEST_CASE("cluster-points: what happens at any fail point breaks no invariant") {

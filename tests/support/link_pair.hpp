@@ -30,6 +30,7 @@ struct LinkEnd final : LinkHost {
   struct Habits {
     bool deny_memory = false, eat = true, throws = false;
     std::shared_ptr<const TlsIdentity> tls = {};  // null: plain
+    SegmentPool* segments = nullptr;              // null: lends nothing
   };
   sim::SimHost& host;
   std::shared_ptr<Link> link;
@@ -96,6 +97,7 @@ struct LinkEnd final : LinkHost {
     if (habits.deny_memory) throw Error(Errc::out_of_memory, "the pool is empty");
     return Tensor::empty(dtype, shape);
   }
+  SegmentPool* segments() override { return habits.segments; }
   void closed(Link&, const std::string& why, Refusal r) override {
     CHECK(!closed_);
     closed_ = true;
@@ -152,7 +154,7 @@ struct Stranger {
   void say(std::string_view text) {  // as much as the stream takes
     const std::span<const std::byte> part(reinterpret_cast<const std::byte*>(text.data()),
                                           text.size());
-    connection->write(std::span(&part, 1));
+    connection->write(std::span(&part, 1), {});
   }
   void say(std::span<const std::byte> bytes) {
     say({reinterpret_cast<const char*>(bytes.data()), bytes.size()});

@@ -167,7 +167,7 @@ inline std::string converse(const std::string& address, const std::string& words
              [&](const std::string&) { done.set_value(heard); }});
         const std::span<const std::byte> part(reinterpret_cast<const std::byte*>(words.data()),
                                               words.size());
-        connection->write(std::span(&part, 1));
+        connection->write(std::span(&part, 1), {});
       });
   auto future = done.get_future();
   const bool ended = future.wait_for(std::chrono::seconds(20)) == std::future_status::ready;

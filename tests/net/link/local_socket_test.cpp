@@ -119,7 +119,10 @@ TEST_CASE("processes of one user on one machine meet at a local socket, or by TC
   }
   SUBCASE("another value of the variable") {
     const Variable bad("off");
-    CHECK_THROWS_WITH(make_net_thread(), "TROUPE_LOCAL_SOCKETS wants 0 or 1, got \"off\"");
+    CHECK_THROWS_WITH(
+        make_net_thread(),
+        "TROUPE_LOCAL_SOCKETS wants 0 (TCP), bytes, or 1 (large tensors are read in place), "
+        "got \"off\"");
   }
 }
 

@@ -125,7 +125,7 @@ TEST_CASE("a stranger in the middle of a TLS handshake costs at most 64 KiB") {
                   changed.notify_all();
                 },
                 [] {}, [](const std::string&) {}});
-      c->write(std::span(&hello, 1));
+      c->write(std::span(&hello, 1), {});
       std::lock_guard lock(mutex);
       connections.push_back(std::move(c));
     });

@@ -28,6 +28,11 @@ class PresetFaults {
     for (; n > 0; --n)
       plan_.in_training(FaultKind::kill, plan_.client(), Fault::kAny, draw.between(20, 800));
   }
+  // All others take the worker for lost, if it does nothing for long enough.
+  void freeze_workers(int64_t n) {
+    for (; n > 0; --n)
+      plan_.in_training(FaultKind::freeze, plan_.worker(), Fault::kAny, draw.between(200, 4000));
+  }
   // Links between a worker and the next one.
   void cut_workers(int64_t n) {
     const SimShape& in = plan_.shape();

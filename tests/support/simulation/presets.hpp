@@ -204,6 +204,25 @@ inline std::vector<Preset> presets() {
        },
        [](PresetFaults& plan) { plan.corrupt_frames(plan.draw.between(10, 20)); }},
 
+      // The same tensors in segments, which others read in place. Deaths, freezes and resets end
+      // loans; a reader that is cut off reads on.
+      {"cluster-one-machine", 20,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.one_machine = true;
+         o.hidden = 4200;
+         o.edges = draw.chance(0.5);
+         o.rule = draw.chance(0.3) ? Aggregation::async : Aggregation::sync;
+         o.checkpoint_every = draw.between(1, 2);
+         o.pace_ms = draw.chance(0.5) ? 300 : 0;
+       },
+       [](PresetFaults& plan) {
+         lose_ps_links(plan);
+         plan.cut_workers(plan.draw.between(0, 2));
+         plan.freeze_workers(plan.draw.between(0, 2));
+         plan.kill_workers(plan.draw.between(0, 1));
+         plan.kill_ps(plan.draw.between(0, 1));
+       }},
+
       // Faults at the places in the code where they hurt most.
       {"cluster-points", 40,
        [](Draw& draw, SimClusterOptions& o) {

@@ -1,0 +1,80 @@
+// Lends tensors, and takes them back.
+#include "net/link/lent_tensors.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "graph/base/buffer.hpp"
+#include "graph/base/mutant.hpp"
+
+namespace troupe {
+
+void LentTensors::begin(SegmentPool& pool) {
+  pool.add_reader();
+  pool_.store(&pool, std::memory_order_release);
+}
+
+std::map<uint64_t, Tensor> LentTensors::end() {
+  SegmentPool* const pool = pool_.exchange(nullptr);
+  if (!pool) return {};
+  for (const auto& [loan, tensor] : lent_) SegmentPool::retire(tensor);
+  pool->remove_reader();
+  segments_.clear();
+  bytes_ = 0;
+  return std::exchange(lent_, {});
+}
+
+bool LentTensors::may_lend(const Tensor& tensor) {
+  return tensor.defined() && is_floating(tensor.dtype()) &&
+         tensor.byte_size() > SegmentPool::kLeast;
+}
+
+Tensor LentTensors::in_segment(const Tensor& tensor, SegmentPool& pool) {
+  if (SegmentPool::place_of(tensor).segment) return tensor;
+  Buffer* const buffer = pool.try_allocate(tensor.byte_size());
+  if (!buffer) return {};
+  Tensor copy = adopt(buffer, tensor.dtype(), tensor.shape());
+  std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<size_t>(tensor.byte_size()));
+  return copy;
+}
+
+std::optional<LentTensors::Loan> LentTensors::lend(Tensor tensor) {
+  const int64_t bytes = tensor.byte_size();
+  if (bytes_ + bytes > kLentMax) return std::nullopt;
+  const SegmentPool::Place place = SegmentPool::place_of(tensor);
+  Loan out{{next_loan_, 0, place.offset, 0}, nullptr};
+  auto known = segments_.find(place.segment);
+  if (known == segments_.end()) {
+    if (segments_.size() >= kSegmentsMax) return std::nullopt;
+    known = segments_.emplace(place.segment, next_segment_++).first;
+    out.place.segment_bytes = place.segment->mapping->bytes();
+    out.announced = place.segment;
+  }
+  out.place.segment = known->second;
+  if (mutant(Mutant::lent_not_held)) tensor = Tensor::empty(tensor.dtype(), Shape{});
+  lent_.emplace(next_loan_++, std::move(tensor));
+  bytes_ += bytes;
+  return out;
+}
+
+bool LentTensors::take_back(std::span<const uint64_t> loans, std::vector<Tensor>& out) {
+  for (const uint64_t loan : loans) {
+    auto found = lent_.extract(loan);
+    if (found.empty()) return false;
+    bytes_ -= found.mapped().byte_size();
+    out.push_back(std::move(found.mapped()));
+  }
+  return true;
+}
+
+std::vector<uint64_t> LentTensors::gone() {
+  std::vector<uint64_t> out;
+  std::erase_if(segments_, [&](const auto& segment) {
+    if (!segment.first.expired()) return false;
+    out.push_back(segment.second);
+    return true;
+  });
+  return out;
+}
+
+}  // namespace troupe
