@@ -40,10 +40,12 @@ std::shared_ptr<Installation> Installation::make(uint64_t session, uint32_t exec
     host.cores = process.lanes().cores();
     host.actors_waiting = process.lanes().actors_waiting();
     host.costs = costs;
-    host.edge_memory = [&process](const Edge& edge) {
-      Device* to = process.device(edge.destination);
-      return to ? to->staging() : nullptr;
+    SegmentPool* const segments = process.mesh() ? host.device->segments() : nullptr;
+    host.edge_memory = [&process, segments](const Edge& edge) -> Memory* {
+      Device* const to = process.device(edge.destination);
+      return to ? to->staging() : segments;
     };
+    host.push_memory = segments;
     host.warn = [log = process.log()](const std::string& line) { log->warn(line); };
     host.replaced = [&process](const caf::strong_actor_ptr& actor) { process.open_door(actor); };
     const auto note = [&](const std::string& device, std::set<std::string>& tasks) {

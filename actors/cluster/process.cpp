@@ -12,6 +12,7 @@
 #include "actors/cluster/log_lines.hpp"
 #include "graph/base/fail_point.hpp"
 #include "graph/device_name.hpp"
+#include "net/link/local_socket.hpp"
 #include "net/link/tls.hpp"
 #include "net/wire/own_ops.hpp"
 
@@ -119,6 +120,7 @@ Process::Process(std::string task, uint64_t incarnation, ProcessOptions options,
     if (!simulated()) cluster.tls->watch(log_);
     mesh.tls = std::move(cluster.tls);
   }
+  mesh.segments = local_sockets() == LocalSockets::in_place ? cpu().segments() : nullptr;
   mesh.allocate = [memory = &cpu().memory()](DType dtype, const Shape& shape) {
     fail_point(FailPoint::memory_for_message);
     return memory->make(dtype, shape);

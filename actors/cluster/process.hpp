@@ -71,6 +71,11 @@ class Process {
   const std::shared_ptr<const Registry>& ops() const { return options_.ops; }  // null: not a member
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_.all(); }
   Device& cpu() const { return *devices_.all()[0]; }
+  // Where values are made that processes of this machine may read in place.
+  Memory& values_memory() const {
+    SegmentPool* const segments = cpu().segments();
+    return segments ? static_cast<Memory&>(*segments) : cpu().memory();
+  }
   const LocalDevices& local_devices() const { return devices_; }
   Device* device(const std::string& name) const { return devices_.find(name); }
   bool simulated() const { return host_->simulated(); }

@@ -18,7 +18,8 @@ std::shared_ptr<PartitionExecutor> PartitionExecutor::make(uint64_t session, uin
                             {.device = host.device,
                              .lanes = host.lanes,
                              .op_lanes = host.op_lanes,
-                             .edge_memory = host.edge_memory});
+                             .edge_memory = host.edge_memory,
+                             .push_memory = host.push_memory});
   std::vector<Program> bodies = std::exchange(program.bodies, {});
   std::shared_ptr<PartitionExecutor> out(
       new PartitionExecutor(session, executable, std::move(program), host));

@@ -63,6 +63,7 @@ struct ExecutorHost {
   std::shared_ptr<NodeCosts> costs;  // measured by other executors; null: nothing is known
   // Where a value that leaves over that edge is made; nullptr: where all others are.
   std::function<Memory*(const Edge&)> edge_memory;
+  Memory* push_memory = nullptr;  // where gradients that are pushed are made; null: the same
   std::function<void(const std::string&)> warn;  // one line for a person
   std::function<void(const caf::strong_actor_ptr&)>
       replaced;  // an op actor was made anew under its old id

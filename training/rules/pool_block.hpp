@@ -1,18 +1,26 @@
-// Tells which tensors a shard may overwrite or free: those that are a whole block of the pool.
+// Tells which tensors a shard may overwrite or free: those that are a whole block of its memory.
 // Owner: none, a plain function. Thread: any.
 #pragma once
 
-#include "devices/memory/pool.hpp"
+#include "devices/memory/segment_pool.hpp"
 #include "graph/base/buffer.hpp"
 #include "troupe/tensor.hpp"
 
 namespace troupe {
 
-// True if the tensor is as large as its buffer, and that is a large one of `pool`.
-inline bool fills_block_of(const BufferOwner* pool, const Tensor& tensor) {
-  if (!pool || !tensor.defined() || tensor.byte_size() <= Memory::kMarkedAbove) return false;
+// The memory of a shard's process; nulls: the heap.
+struct ShardMemory {
+  const BufferOwner* pool = nullptr;
+  SegmentPool* segments = nullptr;
+};
+
+// True if the tensor is as large as its buffer, and that is a large one of `memory`.
+inline bool fills_block_of(const ShardMemory& memory, const Tensor& tensor) {
+  if (!tensor.defined() || tensor.byte_size() <= Memory::kMarkedAbove) return false;
   Buffer* const buffer = buffer_of(tensor);
-  return buffer->owner == pool && buffer->data() == tensor.raw() &&
+  const bool ours = buffer->owner == memory.pool ||
+                    (memory.segments && buffer->owner == memory.segments->owner());
+  return ours && buffer->data() == tensor.raw() &&
          static_cast<int>(buffer->tag) == size_class::of(tensor.byte_size());
 }
 

@@ -13,7 +13,6 @@
 #include "graph/base/mutant.hpp"
 #include "graph/base/repeat_rows.hpp"
 #include "training/rules/optimizer.hpp"
-#include "training/rules/pool_block.hpp"
 #include "training/rules/row_slices.hpp"
 
 namespace troupe {
@@ -291,18 +290,26 @@ void apply_rows(const Optimizer& optimizer, const Gradient& rows, Tensor& values
   }
 }
 
+// Memory for new values beside `from`.
+Tensor new_values(const Tensor& from, const UpdateMeans& means) {
+  Buffer* const shared = means.segments && means.segments->has_readers()
+                             ? means.segments->try_allocate(from.byte_size())
+                             : nullptr;
+  return shared ? adopt(shared, from.dtype(), from.shape())
+                : Tensor::empty(from.dtype(), from.shape());
+}
+
 // Updates the rows of `gradient`. If the values are shared, copies them; otherwise updates in place
 // and, with `keep_previous`, saves the old contents of the touched rows. `read`: those contents if
 // a read has already taken them, or undefined.
 template <class T>
 bool apply_by_rows(const Optimizer& optimizer, const Gradient& rows, bool keep_previous,
-                   SliceValues& state, const Tensor& read) {
-  const bool in_place = state.values.unique();
+                   SliceValues& state, const Tensor& read, const UpdateMeans& means) {
+  const bool in_place = may_be_written(state.values);
   if (!in_place) {
     Tensor from = state.values;
-    Tensor to = state.previous.defined() && state.previous.unique()
-                    ? std::move(state.previous)
-                    : Tensor::empty(from.dtype(), from.shape());
+    Tensor to =
+        may_be_written(state.previous) ? std::move(state.previous) : new_values(from, means);
     std::memcpy(to.mutable_raw(), from.raw(), static_cast<size_t>(from.byte_size()));
     apply_rows<T>(optimizer, rows, to, state, nullptr);
     state.values = std::move(to);
@@ -313,7 +320,7 @@ bool apply_by_rows(const Optimizer& optimizer, const Gradient& rows, bool keep_p
     const Shape shape{rows.indices.size(), rows.row_size()};
     if (read.defined()) {
       before = read;
-    } else if (!before.unique() || before.shape() != shape) {
+    } else if (!may_be_written(before) || before.shape() != shape) {
       before = Tensor::empty(dtype_of<T>, shape);
     }
     apply_rows<T>(optimizer, rows, state.values, state,
@@ -398,9 +405,9 @@ bool RowsRead::has(const Gradient& rows) const {
          rows.indices.size() == indices.size();
 }
 
-Tensor room_of(const Gradient& gradient, const BufferOwner* pool) {
+Tensor room_of(const Gradient& gradient, const ShardMemory& memory) {
   const bool ours =
-      !gradient.by_rows() && gradient.values.unique() && fills_block_of(pool, gradient.values);
+      !gradient.by_rows() && gradient.values.unique() && fills_block_of(memory, gradient.values);
   return ours ? gradient.values : Tensor{};
 }
 
@@ -428,8 +435,9 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   const bool rows_suffice = !wants_whole_parameter(optimizer);
   if (rows_suffice && std::all_of(gradients.begin(), gradients.end(), by_rows)) {
     const Gradient mean = mean_by_rows(gradients);
-    return dtype == DType::f64 ? apply_by_rows<double>(optimizer, mean, keep_previous, state, read)
-                               : apply_by_rows<float>(optimizer, mean, keep_previous, state, read);
+    return dtype == DType::f64
+               ? apply_by_rows<double>(optimizer, mean, keep_previous, state, read, means)
+               : apply_by_rows<float>(optimizer, mean, keep_previous, state, read, means);
   }
   if (std::any_of(gradients.begin(), gradients.end(), by_rows)) {  // others pushed all elements
     if (all.empty()) all.assign(gradients.begin(), gradients.end());
@@ -437,12 +445,12 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
       if (by_rows(c)) c.gradient = with_all_rows(c.gradient, state.values.size());
     gradients = all;
   }
-  const bool in_place = !keep_previous && state.values.unique();
+  const bool in_place = !keep_previous && may_be_written(state.values);
   Tensor from = in_place ? Tensor{} : state.values;
-  Tensor to = in_place                  ? std::move(state.values)
-              : means.room.defined()    ? means.room.reshaped(from.shape())
-              : state.previous.unique() ? std::move(state.previous)
-                                        : Tensor::empty(from.dtype(), from.shape());
+  Tensor to = in_place                         ? std::move(state.values)
+              : means.room.defined()           ? means.room.reshaped(from.shape())
+              : may_be_written(state.previous) ? std::move(state.previous)
+                                               : new_values(from, means);
   const Tensor& source = in_place ? to : from;
   if (to.dtype() == DType::f64)
     apply_blocks<double>(optimizer, gradients, source, to, state, means.lanes);
@@ -459,7 +467,7 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
 }
 
 void make_writable(Tensor& tensor) {
-  if (tensor.unique()) return;
+  if (may_be_written(tensor)) return;
   Tensor copy = Tensor::empty(tensor.dtype(), tensor.shape());
   if (tensor.size() > 0)
     std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<size_t>(tensor.byte_size()));

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "training/rules/pool_block.hpp"
 #include "training/rules/rule.hpp"
 #include "troupe/optimizer.hpp"
 
@@ -52,11 +53,12 @@ std::vector<std::pair<std::string, Tensor>> zero_accumulators(const Optimizer& o
 struct UpdateMeans {
   Lanes* lanes = nullptr;  // share the work of a large update; null: the caller's thread does it
   Tensor room = {};  // new values may be written here; may be the memory of the first gradient
+  SegmentPool* segments = nullptr;  // otherwise made here, if other processes read it; null: never
 };
 
-// Returns the gradient if no other owner holds it and it fills a large buffer of `pool`: its memory
-// may become that of the new values. Otherwise undefined.
-Tensor room_of(const Gradient& gradient, const BufferOwner* pool);
+// Returns the gradient if no other owner holds it and it fills a large buffer of `memory`: that may
+// become the buffer of the new values. Otherwise undefined.
+Tensor room_of(const Gradient& gradient, const ShardMemory& memory);
 
 // Applies the mean of the gradients, summed in their order, as update number version + 1. Values
 // that are shared, and with `keep_previous` all values, stay unchanged and become `previous`. If

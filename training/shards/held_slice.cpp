@@ -9,7 +9,6 @@
 #include "graph/optimizer.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "training/rules/optimizer.hpp"
-#include "training/rules/pool_block.hpp"
 #include "training/rules/row_slices.hpp"
 #include "training/shards/slice_fit.hpp"
 
@@ -331,10 +330,10 @@ void HeldSlice::end_steps_before(int64_t first, int32_t replica, ShardActions& o
 }
 
 // Frees the values before the newest update once no replica can read them: their block is then free
-// for the next gradient. Memory that is not the pool's stays, as the next update writes there.
+// for the next gradient. Memory of others stays, as the next update writes there.
 void HeldSlice::free_previous() {
   SliceValues& s = values_;
-  if (!terms_.rule.by_steps() || !fills_block_of(terms_.pool, s.previous)) return;
+  if (!terms_.rule.by_steps() || !fills_block_of(terms_.memory, s.previous)) return;
   const int64_t next = rule_->next_step();
   for (const int32_t replica : terms_.replicas)
     if (reads_[replica].first < next) return;
@@ -389,8 +388,9 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
       applied.gradients.push_back(copy_of(c.gradient));
     }
   }
-  const bool in_place = apply_mean(optimizer, gradients, terms_.rule.by_steps(), values_,
-                                   {terms_.lanes, room_of(gradients[0].gradient, terms_.pool)});
+  const bool in_place = apply_mean(
+      optimizer, gradients, terms_.rule.by_steps(), values_,
+      {terms_.lanes, room_of(gradients[0].gradient, terms_.memory), terms_.memory.segments});
   if (!in_place) ++terms_.counters.copies;
   ++terms_.counters.updates;
   (gradients.size() == 1 ? terms_.counters.applied : terms_.counters.merged) +=

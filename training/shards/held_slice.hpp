@@ -54,7 +54,7 @@ struct ShardTerms {
   double rate_scale = 1;            // of all learning rates
   std::set<int32_t> replicas = {};  // their gradients make an update
   Lanes* lanes = nullptr;
-  const BufferOwner* pool = nullptr;
+  ShardMemory memory = {};
   std::function<void(const AppliedUpdate&)> applied_log = {};
   ShardCounters counters = {};
   Captures captures = {};

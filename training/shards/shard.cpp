@@ -13,7 +13,7 @@ namespace troupe {
 
 Shard::Shard(Spec spec)
     : terms_(std::make_unique<ShardTerms>(ShardTerms{
-          .epoch = spec.epoch, .rule = spec.rule, .lanes = spec.lanes, .pool = spec.pool})) {
+          .epoch = spec.epoch, .rule = spec.rule, .lanes = spec.lanes, .memory = spec.memory})) {
   for (Slice& slice : spec.slices) {
     const uint32_t id = slice.id;
     if (!slices_.try_emplace(id, *terms_, std::move(slice)).second)

@@ -38,8 +38,8 @@ class Shard {
     std::vector<ReplicaProgress> replicas = {
         {.replica = 0}};  // their gradients make an update; each begins at its next_step
     std::vector<Slice> slices = {};
-    Lanes* lanes = nullptr;             // share large updates; null: the caller's thread makes them
-    const BufferOwner* pool = nullptr;  // its buffers may become values, if a gradient brought them
+    Lanes* lanes = nullptr;   // share large updates; null: the caller's thread makes them
+    ShardMemory memory = {};  // its buffers may become values, if a gradient brought them
   };
   // Empty, or serving when there are no slices. Throws: Error(invalid_argument) for a bad spec.
   explicit Shard(Spec spec);

@@ -158,7 +158,7 @@ ShardHandle spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
   for (const SliceSpec& slice : order.slices) spec.slices.push_back(from_spec(slice));
   spec.lanes = &process.lanes().op_lanes();
   const auto* const memory = dynamic_cast<const PoolMemory*>(&process.cpu().memory());
-  if (memory) spec.pool = memory->owner();
+  spec.memory = {memory ? memory->owner() : nullptr, process.cpu().segments()};
   Shard checked(spec);  // a bad spec is told to the sender before there is an actor
   return process.system().spawn<ShardActor>(&process, std::move(disk), std::move(spec), on_shard);
 }

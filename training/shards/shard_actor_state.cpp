@@ -291,7 +291,7 @@ caf::result<caf::unit_t> ShardActorState::set_initial(const SetInitial& m) {
   if (!slice)
     return to_caf(Errc::invalid_argument, detail::concat("this shard has no slice ", m.slice));
   Tensor whole;
-  const Outcome outcome = initial.add(m, slice->slice(), process->cpu().memory(), whole);
+  const Outcome outcome = initial.add(m, slice->slice(), process->values_memory(), whole);
   if (!outcome) return outcome_error(outcome);
   if (!whole.defined()) return caf::unit;
   return set_values(m.epoch, m.slice, std::move(whole));
@@ -299,7 +299,7 @@ caf::result<caf::unit_t> ShardActorState::set_initial(const SetInitial& m) {
 
 // Copies the values, as their maker may keep them; the copy's memory can become a gradient's.
 caf::result<caf::unit_t> ShardActorState::give_initial(const GiveInitial& m) {
-  Tensor values = process->cpu().memory().make(m.values.dtype(), m.values.shape());
+  Tensor values = process->values_memory().make(m.values.dtype(), m.values.shape());
   std::memcpy(values.mutable_raw(), m.values.raw(), static_cast<size_t>(values.byte_size()));
   return set_values(m.epoch, m.slice, std::move(values));
 }

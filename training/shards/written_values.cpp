@@ -156,7 +156,7 @@ std::optional<int32_t> WrittenValues::other_writer(const Push& p, const Aggregat
 bool WrittenValues::write(const Push& p, const Aggregation& rule, SliceValues& values) {
   done_by(p).count(p.step);
   keep_before(p, rule, values);
-  const bool in_place = values.values.unique();
+  const bool in_place = may_be_written(values.values);
   make_writable(values.values);
   change(p, values.values);
   ++values.version;

@@ -14,6 +14,7 @@
 #include "devices/held.hpp"
 #include "devices/run_context.hpp"
 #include "graph/op.hpp"
+#include "graph/parameter_nodes.hpp"
 #include "placement/memory_plan.hpp"
 
 namespace troupe {
@@ -101,7 +102,7 @@ class Compiler {
   void compile_op(Program& program, uint32_t i, const PartNode& part);
   void compile_send(Program& program, uint32_t i, const PartNode& part);
   void compile_receive(Program& program, uint32_t i, const PartNode& part);
-  void make_for(Program& program, int32_t edge, uint32_t from);
+  void make_in(Memory* memory, Program& program, uint32_t from);
   NodeKind kind_of(const Node& node, const Kernel& kernel) const;
 
   Program& program_;
@@ -309,6 +310,7 @@ void Compiler::compile_op(Program& program, uint32_t i, const PartNode& part) {
   if (node.kind == NodeKind::restore)
     restores_.push_back(static_cast<size_t>(&part - partition_.nodes.data()));
   program_.has_async |= node.kind == NodeKind::async;
+  if (pushes_gradient(graph_node)) make_in(options_.push_memory, program, maker_of(part.inputs[0]));
 }
 
 void Compiler::compile_send(Program& program, uint32_t i, const PartNode& part) {
@@ -318,18 +320,18 @@ void Compiler::compile_send(Program& program, uint32_t i, const PartNode& part) 
   program_.edges.sends.push_back({part.edge, control ? 0 : numbers_.slot_of(part.inputs[0]),
                                   control,
                                   part.loop < 0 ? kNone : static_cast<uint32_t>(part.loop)});
-  if (!control) make_for(program, part.edge, maker_of(part.inputs[0]));
+  if (!control && options_.edge_memory)
+    make_in(options_.edge_memory(edge_of(partition_, part.edge)), program,
+            maker_of(part.inputs[0]));
 }
 
-// The kernel of node `from` makes a value that leaves over that edge. The first of several edges
-// counts.
-void Compiler::make_for(Program& program, int32_t edge, uint32_t from) {
-  if (from == kNone || !options_.edge_memory) return;
+// The kernel of node `from` makes a value that leaves. The first of several ways out counts.
+void Compiler::make_in(Memory* memory, Program& program, uint32_t from) {
+  if (from == kNone || !memory) return;
   FiringNode& node = program.nodes.firing[from];
-  Memory*& memory = program.nodes.edge_memory[from];
-  if (memory || node.kind != NodeKind::plain) return;
-  memory = options_.edge_memory(edge_of(partition_, edge));
-  node.leaves = memory != nullptr;
+  if (node.leaves || node.kind != NodeKind::plain) return;
+  program.nodes.edge_memory[from] = memory;
+  node.leaves = true;
 }
 
 NodeKind Compiler::kind_of(const Node& node, const Kernel& kernel) const {

@@ -20,6 +20,7 @@ struct CompileOptions {
   Lanes* op_lanes = nullptr;  // for the jobs of one kernel; null: its own thread does them
   // Where the value of that edge is made; nullptr: where all other values are.
   std::function<Memory*(const Edge&)> edge_memory;
+  Memory* push_memory = nullptr;  // where gradients that are pushed are made; null: the same
 };
 
 // Throws: Error(invalid_argument) naming node and device for a node without a kernel, and for a

@@ -107,7 +107,7 @@ TEST_CASE("of several elements that are not finite the first one is named, with 
 
 TEST_CASE("a gradient makes room for values if nobody holds it and it fills a buffer of the pool") {
   PoolMemory memory("cpu:0", int64_t{1} << 30), other("cpu:1", int64_t{1} << 30);
-  const BufferOwner* const pool = memory.owner();
+  const ShardMemory pool{memory.owner(), nullptr};
   const auto makes_room = [&](Gradient g) { return room_of(g, pool).defined(); };
   CHECK(makes_room(memory.make(DType::f32, {100'000})));
   CHECK(makes_room(memory.make(DType::f32, {200, 500})));
@@ -123,7 +123,7 @@ TEST_CASE("a gradient makes room for values if nobody holds it and it fills a bu
   const Tensor held = memory.make(DType::f32, {100'000});
   const Tensor second = held;
   CHECK(!makes_room(held));
-  CHECK(!room_of(memory.make(DType::f32, {100'000}), nullptr).defined());
+  CHECK(!room_of(memory.make(DType::f32, {100'000}), {}).defined());
 }
 
 namespace {
@@ -135,7 +135,7 @@ struct Rig {
            .replicas = replicas_at(replicas, 0),
            .slices = {slice()},
            .lanes = &helpers.lanes,
-           .pool = memory.owner()}) {
+           .memory = {memory.owner(), nullptr}}) {
     REQUIRE(s.shard.set_initial(1, 0, numbers<float>(kMany, 1), s.last));
   }
   static Slice slice() {
