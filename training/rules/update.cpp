@@ -38,20 +38,31 @@ void in_jobs(Lanes* lanes, int64_t n, int64_t least, const F& f) {
   lanes->run(jobs, call, &one);
 }
 
-// Sum in the order of `gradients`, then one division.
-template <class T>
-const T* mean_block(std::span<const Contribution> gradients, int64_t begin, int64_t n,
-                    T* __restrict sum) {
-  if (gradients.size() == 1) return gradients[0].gradient.values.data<T>() + begin;
-  std::memcpy(sum, gradients[0].gradient.values.data<T>() + begin,
-              static_cast<size_t>(n) * sizeof(T));
-  for (size_t k = 1; k < gradients.size(); ++k) {
-    const T* __restrict g = gradients[k].gradient.values.data<T>() + begin;
-    for (int64_t i = 0; i < n; ++i) sum[i] += g[i];
+// sum = (a + b) / count, where `a` may be `sum`.
+struct MeanLoop {
+  template <class T>
+  static void run(const T* a, const T* b, T count, T* sum, int64_t n) {
+    if (count == 1) {
+      TROUPE_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) sum[i] = a[i] + b[i];
+    } else {
+      TROUPE_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) sum[i] = (a[i] + b[i]) / count;
+    }
   }
-  const T count = static_cast<T>(gradients.size());
-  for (int64_t i = 0; i < n; ++i) sum[i] /= count;
-  return sum;
+};
+
+// Sum in the order of `gradients`, then one division, which goes with the last sum.
+template <class T>
+const T* mean_block(std::span<const Contribution> gradients, int64_t begin, int64_t n, T* sum) {
+  const T* so_far = gradients[0].gradient.values.data<T>() + begin;
+  for (size_t k = 1; k < gradients.size(); ++k) {
+    const bool last = k + 1 == gradients.size();
+    const T count = static_cast<T>(last ? gradients.size() : 1);
+    in_isa<MeanLoop>(so_far, gradients[k].gradient.values.data<T>() + begin, count, sum, n);
+    so_far = sum;
+  }
+  return so_far;
 }
 
 // The arrays that one update reads and writes, and their blocks.
