@@ -53,6 +53,7 @@ int train(const Options& options);
 int push_pull(const Options& options);
 int scale(const Options& options);
 int collective(const Options& options);
+int transfer(const Options& options);
 int links(const Options& options);
 int footprint(const Options& options);
 int graph(const Options& options);

@@ -103,6 +103,8 @@ void usage(std::ostream& out) {
          "threads\n"
          "  collective [--mib M | --kib K] [--processes P]\n"
          "                                          an all-reduce over P processes\n"
+         "  transfer [--mib M] [--rounds R]         a tensor that another process of the machine "
+         "reads\n"
          "  links [--mib M] [--rounds R]            blocks of M MiB through a link and a loop of "
          "calls, with\n"
          "                                          and without TLS\n"
@@ -129,6 +131,7 @@ int main(int argc, char** argv) {
       {"push_pull", {push_pull, {"mib"}}},
       {"scale", {scale, {"model", "workers", "rule", "rounds", "steps"}}},
       {"collective", {collective, {"mib", "kib", "processes"}}},
+      {"transfer", {transfer, {"mib", "rounds"}}},
       {"links", {links, {"mib", "rounds"}}},
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},
