@@ -52,6 +52,7 @@ int remote(const Options& options);
 int train(const Options& options);
 int push_pull(const Options& options);
 int scale(const Options& options);
+int rules(const Options& options);
 int collective(const Options& options);
 int transfer(const Options& options);
 int links(const Options& options);

@@ -101,6 +101,9 @@ void usage(std::ostream& out) {
          "                                          W workers of one thread against one process of "
          "W "
          "threads\n"
+         "  rules [--only A,B] [--updates N]\n"
+         "                                          the aggregation rules with workers in virtual "
+         "time\n"
          "  collective [--mib M | --kib K] [--processes P]\n"
          "                                          an all-reduce over P processes\n"
          "  transfer [--mib M] [--rounds R]         a tensor that another process of the machine "
@@ -130,6 +133,7 @@ int main(int argc, char** argv) {
         {"contestant", "peers", "loaded", "recompute"}}},
       {"push_pull", {push_pull, {"mib"}}},
       {"scale", {scale, {"model", "workers", "rule", "rounds", "steps"}}},
+      {"rules", {rules, {"only", "updates"}}},
       {"collective", {collective, {"mib", "kib", "processes"}}},
       {"transfer", {transfer, {"mib", "rounds"}}},
       {"links", {links, {"mib", "rounds"}}},

@@ -1,0 +1,104 @@
+// Backup workers, and synchronous against asynchronous steps.
+#include "bench/rules/experiments.hpp"
+
+#include <algorithm>
+
+#include "troupe/error.hpp"
+
+namespace troupe::bench {
+namespace {
+
+constexpr int64_t kUntimed = 5;  // steps at the begin, when all workers pull at once
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double median_worker_step(const Aggregation& rule, int32_t workers, const StepTimes& times,
+                          int64_t steps) {
+  VirtualWorkers all = plain_workers(rule, workers, times);
+  all.run_to_version((kUntimed + steps) * (rule.by_steps() ? 1 : workers));
+  return median({all.steps().begin() + kUntimed * workers, all.steps().end()});
+}
+
+// In which share of steps a delay makes `backups` as useful as was published.
+double fit_slow_share(StepTimes times, int64_t updates) {
+  const auto too_few = [&](double share) {
+    times.slow_share = share;
+    return normalised_speed_up(median_step(0, times, updates),
+                               median_step(published::kBestBackups, times, updates),
+                               published::kBestBackups) < published::kBestSpeedUp;
+  };
+  constexpr double kStep = 0.02;
+  double share = kStep;
+  while (too_few(share))
+    if ((share += kStep) > 0.5)
+      throw Error(Errc::invalid_argument, "no share of delayed steps makes ",
+                  published::kBestBackups, " backups as useful as published: delays of ",
+                  times.slow_mean, " steps are too short for steps of a spread of ", times.spread);
+  double low = share - kStep;
+  for (int i = 0; i < 8; ++i) {
+    const double middle = (low + share) / 2;
+    (too_few(middle) ? low : share) = middle;
+  }
+  return share;
+}
+
+}  // namespace
+
+VirtualWorkers plain_workers(const Aggregation& rule, int32_t workers, const StepTimes& times) {
+  const Tensor one = Tensor::of<float>({1}, {1});
+  const Slice slice{.id = 0,
+                    .parameter = "w",
+                    .dtype = DType::f32,
+                    .shape = {1},
+                    .size = 1,
+                    .optimizer = sgd(1e-3)};
+  return {{.rule = rule,
+           .workers = workers,
+           .times = times,
+           .transfer_seconds = published::kTransferSeconds},
+          {slice},
+          {one},
+          [one](int32_t, int64_t, const std::vector<Tensor>&) { return std::vector{one}; }};
+}
+
+Aggregation rule_with_backups(int32_t backups) {
+  if (backups == 0) return Aggregation::sync;
+  return {Aggregation::Kind::sync_backup, backups};
+}
+
+double median_step(int32_t backups, const StepTimes& times, int64_t updates) {
+  VirtualWorkers all =
+      plain_workers(rule_with_backups(backups), published::kWorkers + backups, times);
+  all.run_to_version(kUntimed + updates);
+  std::vector<double> seconds;
+  for (size_t i = kUntimed; i < all.updates().size(); ++i)
+    seconds.push_back(all.updates()[i] - all.updates()[i - 1]);
+  return median(std::move(seconds));
+}
+
+double normalised_speed_up(double without, double with, int32_t backups) {
+  constexpr double kWorkers = published::kWorkers;
+  return without / with * kWorkers / (kWorkers + backups);
+}
+
+StepTimes fit_step_times(double spread, double slow_mean, int64_t updates) {
+  StepTimes times{.median = published::kFastestStep, .spread = spread, .slow_mean = slow_mean};
+  times.slow_share = fit_slow_share(times, updates);
+  for (int i = 0; i < 2; ++i) {  // the share depends little on the median
+    times.median +=
+        published::kFastestStep - median_step(published::kFastestBackups, times, updates);
+    times.slow_share = fit_slow_share(times, updates);
+  }
+  return times;
+}
+
+StepPair sync_and_async(int32_t workers, const StepTimes& times, int64_t steps) {
+  return {.sync = median_worker_step(Aggregation::sync, workers, times, steps),
+          .async = median_worker_step(Aggregation::async, workers, times, steps)};
+}
+
+}  // namespace troupe::bench

@@ -1,0 +1,78 @@
+// rules [--only A,B] [--updates N]: the aggregation rules with workers in
+// virtual time, against published numbers. docs/learning_protocols.md has the results.
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "bench/bench.hpp"
+#include "bench/rules/experiments.hpp"
+#include "troupe/error.hpp"
+
+namespace troupe::bench {
+namespace {
+
+// A line of the report; `was_published` is JSON, or empty.
+void say(const Options& options, const char* metric, double value, const char* unit,
+         std::vector<std::pair<std::string, std::string>> config, std::string was_published = {}) {
+  if (!was_published.empty()) config.emplace_back("published", std::move(was_published));
+  report(options, "rules", metric, value, unit, config);
+}
+
+int64_t updates(const Options& options) {
+  const int64_t out = options.integer("updates", 2000);
+  if (out < 100) throw Error(Errc::invalid_argument, "--updates wants at least 100, got ", out);
+  return out;
+}
+
+StepTimes fitted(const Options& options) {
+  const StepTimes times = fit_step_times(kSpread, kSlowMean, updates(options));
+  const std::vector<std::pair<std::string, std::string>> config = {
+      {"spread", detail::concat(kSpread)}, {"mean_delay", detail::concat(kSlowMean)}};
+  say(options, "fitted_share", times.slow_share * 100, "%", config);
+  say(options, "fitted_median", times.median, "s", config);
+  return times;
+}
+
+void backups(const Options& options) {
+  const StepTimes times = fitted(options);
+  const double without = median_step(0, times, updates(options));
+  for (int32_t b = 0; b <= 5; ++b) {
+    const double seconds = median_step(b, times, updates(options));
+    const std::vector<std::pair<std::string, std::string>> config = {
+        {"workers", std::to_string(published::kWorkers)}, {"backups", std::to_string(b)}};
+    say(options, "median_step", seconds, "s", config,
+        b == published::kFastestBackups ? detail::concat(published::kFastestStep) : "");
+    say(options, "speed_up", normalised_speed_up(without, seconds, b), "times", config,
+        b == published::kBestBackups ? detail::concat(published::kBestSpeedUp) : "");
+  }
+}
+
+void async(const Options& options) {
+  const StepTimes times = fitted(options);
+  for (const int32_t workers : {25, 50, 100, 200}) {
+    const StepPair steps = sync_and_async(workers, times, 100);
+    const std::vector<std::pair<std::string, std::string>> config = {
+        {"workers", std::to_string(workers)}};
+    say(options, "sync_step", steps.sync, "s", config);
+    say(options, "async_step", steps.async, "s", config);
+    say(options, "sync_of_async", steps.sync / steps.async, "times", config,
+        detail::concat(published::kSyncOfAsync));
+  }
+}
+
+}  // namespace
+
+int rules(const Options& options) {
+  const std::string only = options.text("only", "");
+  const std::vector<std::pair<std::string, std::function<void(const Options&)>>> all = {
+      {"backups", backups}, {"async", async}};
+  bool any = false;
+  for (const auto& [name, run] : all)
+    if (only.empty() || detail::concat(",", only, ",").find("," + name + ",") != std::string::npos)
+      run(options), any = true;
+  if (!any)
+    throw Error(Errc::invalid_argument, "--only wants some of backups,async, got \"", only, "\"");
+  return 0;
+}
+
+}  // namespace troupe::bench
