@@ -19,7 +19,7 @@
 //   I8   at the end a slice has the bits that its updates give on one node (shard_replay.hpp)
 //   I10  the incarnations of a replica's gradients in an update never go back
 //   I14  a checkpoint is one step of all slices: each has the bits and the progress of its version
-//   I21  every push and pull is accounted for; at the end none waits
+//   I21  every push and pull is accounted for, pushes by slice and replica; at the end none waits
 #pragma once
 
 #include <algorithm>
@@ -106,11 +106,7 @@ class ShardLedger {
   void look(const Shard& shard) {
     if (!found_.invariant.empty()) throw found_;
     const ShardCounters c = shard.counters();
-    int64_t refused = 0;
-    for (int64_t n : c.refused) refused += n;
-    if (c.received != c.applied + c.merged + c.duplicate + refused + c.held)
-      throw Violation{"I21",
-                      detail::concat("a shard cannot account for its ", c.received, " pushes")};
+    check_pushes(shard, c);
     if (c.pulls != c.pulls_answered + c.pulls_refused + c.pulls_waiting)
       throw Violation{"I21", detail::concat("a shard cannot account for its ", c.pulls, " pulls")};
     if (shard.state() != Shard::State::serving) return;
@@ -207,6 +203,25 @@ class ShardLedger {
     for (const auto& [name, values] : now.optimizer_accumulators)
       out.all = hash_of(values, out.all);
     return out;
+  }
+
+  // Each push of each replica to each slice has ended, or is held, and is in one row.
+  static void check_pushes(const Shard& shard, const ShardCounters& all) {
+    if (all.received != all.ended() + all.held)
+      throw Violation{"I21",
+                      detail::concat("a shard cannot account for its ", all.received, " pushes")};
+    int64_t held = 0;
+    for (const PushRow& row : shard.pushes()) {
+      held += row.held;
+      if (row.counts.received != row.counts.ended() + row.held)
+        throw Violation{
+            "I21", detail::concat("of ", row.counts.received, " pushes of replica ", row.replica,
+                                  " to slice ", row.slice, " ", row.counts.ended(),
+                                  " have ended, and ", row.held, " are held")};
+    }
+    if (held != all.held)
+      throw Violation{"I21",
+                      detail::concat("a shard holds ", all.held, " pushes, and rows ", held)};
   }
 
   void take(const TakenAnswer& a) {

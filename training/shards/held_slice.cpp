@@ -47,7 +47,10 @@ const char* to_string(ShardState state) {
 }
 
 HeldSlice::HeldSlice(ShardTerms& terms, Slice slice)
-    : terms_(terms), slice_(std::move(slice)), optimizer_(slice_.optimizer) {
+    : terms_(terms),
+      slice_(std::move(slice)),
+      optimizer_(slice_.optimizer),
+      pushes_(terms.pushes[slice_.id]) {
   check_slice(slice_);
 }
 
@@ -121,12 +124,9 @@ void HeldSlice::drop_waiting(const std::string& why, ShardActions& out) {
   order_.begin_again(why, parked);
   refuse(parked, out);
   reads_.clear();
-  if (rule_) {
-    terms_.counters.refuse(PushRefusal::epoch, rule_->held());
-    rule_ = make_rule(terms_.rule, rule_->progress());
-  }
-  for (const auto& [key, tickets] : std::exchange(unacknowledged_, {}))
-    acknowledge(tickets, Errc::stale, why, out);
+  if (rule_) rule_ = make_rule(terms_.rule, rule_->progress());
+  for (const auto& [from, tickets] : std::exchange(unacknowledged_, {}))
+    refuse(from.first, tickets, PushRefusal::epoch, Errc::stale, why, out);
   terms_.counters.pulls_waiting -= static_cast<int64_t>(pulls_.size());
   for (const WaitingPull& w : std::exchange(pulls_, {}))
     refuse(w.pull, w.to, Errc::stale, why, out);
@@ -167,15 +167,22 @@ bool HeldSlice::between_steps() const {
 
 int64_t HeldSlice::held_gradients() const { return (rule_ ? rule_->held() : 0) + order_.parked(); }
 
+int64_t HeldSlice::held_gradients(int32_t replica) const {
+  const auto first = unacknowledged_.lower_bound({replica, 0});
+  const auto last = std::find_if(first, unacknowledged_.end(),
+                                 [&](const auto& held) { return held.first.first != replica; });
+  return std::distance(first, last) + order_.parked(replica);
+}
+
 void HeldSlice::acknowledge(const Tickets& tickets, Errc code, const std::string& text,
                             ShardActions& out) {
   for (const Ticket& t : tickets)
     out.push_back({t.to, Acknowledged{t.ticket, slice_.id, code, text, values_.version}});
 }
 
-void HeldSlice::refuse(const Tickets& tickets, PushRefusal reason, Errc code,
+void HeldSlice::refuse(int32_t replica, const Tickets& tickets, PushRefusal reason, Errc code,
                        const std::string& text, ShardActions& out) {
-  terms_.counters.refuse(reason);
+  pushes_.of(replica).refuse(reason);
   acknowledge(tickets, code, text, out);
 }
 
@@ -186,14 +193,15 @@ void HeldSlice::refuse(const Pull& pull, uint64_t to, Errc code, const std::stri
 }
 
 void HeldSlice::refuse(const std::vector<PushOrder::Refused>& refused, ShardActions& out) {
-  for (const PushOrder::Refused& r : refused) refuse(r.tickets, r.reason, Errc::stale, r.text, out);
+  for (const PushOrder::Refused& r : refused)
+    refuse(r.replica, r.tickets, r.reason, Errc::stale, r.text, out);
 }
 
 void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
   if (p.write == 0 || writes_rows(write_kind(p.write)))
     p.gradient = unpack_rows(std::move(p.gradient), slice_.dtype);
   const auto no = [&](PushRefusal reason, Errc code, const std::string& text) {
-    refuse({{from, p.ticket}}, reason, code, text, out);
+    refuse(p.replica, {{from, p.ticket}}, reason, code, text, out);
   };
   if (!rule_ && p.write == 0)
     return no(PushRefusal::type, Errc::invalid_argument,
@@ -233,7 +241,7 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
   if (place == PushOrder::Place::parked) fail_point(FailPoint::shard_push_parked);
   if (place == PushOrder::Place::parked && mutant(Mutant::ack_parked))
     acknowledge({ticket}, Errc::ok, {}, out);
-  if (place == PushOrder::Place::repeated) ++terms_.counters.duplicate;
+  if (place == PushOrder::Place::repeated) ++pushes_.of(replica).duplicate;
   if (place < PushOrder::Place::before) return;
   accept(std::move(p), {ticket}, out);
   if (place == PushOrder::Place::before) return;
@@ -245,18 +253,17 @@ bool HeldSlice::known(const Push& p, const Tickets& tickets, ShardActions& out) 
   const AggregationRule::PushVerdict verdict = rule_->look(p.replica, p.step);
   switch (verdict.kind) {
     case AggregationRule::PushVerdict::refused:
-      refuse(tickets, PushRefusal::step, Errc::stale, verdict.text, out);
+      refuse(p.replica, tickets, PushRefusal::step, Errc::stale, verdict.text, out);
       return true;
     case AggregationRule::PushVerdict::late:
-      terms_.counters.refuse(PushRefusal::late);
-      acknowledge(tickets, Errc::ok, {}, out);
+      refuse(p.replica, tickets, PushRefusal::late, Errc::ok, {}, out);
       return true;
     case AggregationRule::PushVerdict::applied:
-      ++terms_.counters.duplicate;
+      ++pushes_.of(p.replica).duplicate;
       acknowledge(tickets, Errc::ok, {}, out);
       return true;
     case AggregationRule::PushVerdict::waiting:
-      ++terms_.counters.duplicate;
+      ++pushes_.of(p.replica).duplicate;
       for (const Ticket& t : tickets) add(unacknowledged_[{p.replica, p.step}], t);
       return true;
     case AggregationRule::PushVerdict::kept:
@@ -268,13 +275,13 @@ bool HeldSlice::known(const Push& p, const Tickets& tickets, ShardActions& out) 
 void HeldSlice::ask_again(const Push& p, const Ticket& ticket, ShardActions& out) {
   if (terms_.state == ShardState::serving) {
     if (Tickets* const parked = order_.parked(p)) {
-      ++terms_.counters.duplicate;
+      ++pushes_.of(p.replica).duplicate;
       return add(*parked, ticket);
     }
     if (order_.passed(p) && known(p, {ticket}, out)) return;
   }
   refuse(
-      {ticket}, PushRefusal::gap, Errc::stale,
+      p.replica, {ticket}, PushRefusal::gap, Errc::stale,
       detail::concat("the gradient of ", describe(slice_), " by replica ", p.replica, " in step ",
                      p.step, " was given to the shard once and has not counted; do the step again"),
       out);
@@ -282,7 +289,7 @@ void HeldSlice::ask_again(const Push& p, const Ticket& ticket, ShardActions& out
 
 void HeldSlice::write(const Push& p, const Tickets& tickets, ShardActions& out) {
   if (const auto other = written_.other_writer(p, terms_.rule))
-    return refuse(tickets, PushRefusal::unknown, Errc::invalid_argument,
+    return refuse(p.replica, tickets, PushRefusal::unknown, Errc::invalid_argument,
                   detail::concat(describe(slice_), " is written by replica ", *other,
                                  " and by replica ", p.replica,
                                  ": under the synchronous rule one replica alone writes to a "
@@ -290,13 +297,13 @@ void HeldSlice::write(const Push& p, const Tickets& tickets, ShardActions& out) 
                                  "let replica 0 do it, or train asynchronously"),
                   out);
   if (const std::string why = written_.too_old(p); !why.empty())
-    return refuse(tickets, PushRefusal::step, Errc::stale, why, out);
+    return refuse(p.replica, tickets, PushRefusal::step, Errc::stale, why, out);
   if (written_.has(p)) {
-    ++terms_.counters.duplicate;
+    ++pushes_.of(p.replica).duplicate;
   } else {
     if (!written_.write(p, terms_.rule, values_)) ++terms_.counters.copies;
     ++terms_.counters.updates;
-    ++terms_.counters.applied;
+    ++pushes_.of(p.replica).applied;
   }
   acknowledge(tickets, Errc::ok, {}, out);
 }
@@ -307,7 +314,7 @@ void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
   if (known(p, tickets, out)) return;
   if (auto found = find_not_finite(p.gradient, terms_.lanes))
     return refuse(
-        tickets, PushRefusal::not_finite, Errc::bad_data,
+        p.replica, tickets, PushRefusal::not_finite, Errc::bad_data,
         detail::concat("the gradient of ", slice_.parameter, " by replica ", p.replica, " in step ",
                        p.step, " is not finite: ", *found, " of ", describe(slice_),
                        "; look at the data of that step, lower the learning rate, or add "
@@ -346,15 +353,14 @@ bool HeldSlice::skip(ShardActions& out) {
   const std::optional<int32_t> left = rule_->skip(lost);
   if (!left) return false;
   for (const Contribution& c : lost) {
-    terms_.counters.refuse(PushRefusal::step);
     const auto tickets = unacknowledged_.extract({c.replica, c.step});
-    if (tickets.empty()) continue;
     const std::string text = detail::concat(
         "the gradient of ", describe(slice_), " of replica ", c.replica, " for step ", c.step,
         " waited for that of replica ", *left,
         ", which has gone on without one: its run failed, or pushes other parameters; run the step "
         "again in all replicas, and push the same parameters in each");
-    acknowledge(tickets.mapped(), Errc::stale, text, out);
+    refuse(c.replica, tickets ? tickets.mapped() : Tickets{}, PushRefusal::step, Errc::stale, text,
+           out);
   }
   answer_waiting(out);
   terms_.captures.moved(*this);
@@ -393,8 +399,10 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
       {terms_.lanes, room_of(gradients[0].gradient, terms_.memory), terms_.memory.segments});
   if (!in_place) ++terms_.counters.copies;
   ++terms_.counters.updates;
-  (gradients.size() == 1 ? terms_.counters.applied : terms_.counters.merged) +=
-      static_cast<int64_t>(gradients.size());
+  for (const Contribution& c : gradients) {
+    PushCounts& counts = pushes_.of(c.replica);
+    ++(gradients.size() == 1 ? counts.applied : counts.merged);
+  }
   applied.version = values_.version;
   if (terms_.applied_log) terms_.applied_log(applied);
   fail_point(FailPoint::shard_apply_before_ack);

@@ -19,6 +19,7 @@
 #include "training/parameters/shard_image.hpp"
 #include "training/rules/update.hpp"
 #include "training/shards/captures.hpp"
+#include "training/shards/push_ledger.hpp"
 #include "training/shards/push_order.hpp"
 #include "training/shards/shard_counters.hpp"
 #include "training/shards/written_values.hpp"
@@ -56,7 +57,8 @@ struct ShardTerms {
   Lanes* lanes = nullptr;
   ShardMemory memory = {};
   std::function<void(const AppliedUpdate&)> applied_log = {};
-  ShardCounters counters = {};
+  std::map<uint32_t, PushLedger> pushes = {};  // by slice
+  ShardCounters counters = {};                 // of pushes: those for slices that are not here
   Captures captures = {};
 };
 
@@ -68,9 +70,8 @@ class HeldSlice {
   // `terms` live longer. Throws: Error(invalid_argument) for a slice that no shard can hold.
   HeldSlice(ShardTerms& terms, Slice slice);
 
-  // The state before the first values.
+  // The state before the first values, or before others are read: there may be no memory for both.
   void clear(int64_t next_step);
-  void let_go() { clear(0); }  // of values, before others are read: there may be no memory for both
   Outcome set_initial(Tensor values);
   // The values and the rule of a restored state, or why it does not fit; adopt() puts them in.
   struct Restored {
@@ -104,6 +105,7 @@ class HeldSlice {
   SliceState image() const;
   bool between_steps() const;      // nothing waits
   int64_t held_gradients() const;  // parked, or in an open round
+  int64_t held_gradients(int32_t replica) const;
   const SliceUse& use() const { return use_; }
 
  private:
@@ -117,8 +119,8 @@ class HeldSlice {
   };
 
   void acknowledge(const Tickets& tickets, Errc code, const std::string& text, ShardActions& out);
-  void refuse(const Tickets& tickets, PushRefusal reason, Errc code, const std::string& text,
-              ShardActions& out);
+  void refuse(int32_t replica, const Tickets& tickets, PushRefusal reason, Errc code,
+              const std::string& text, ShardActions& out);
   void refuse(const Pull& pull, uint64_t to, Errc code, const std::string& text, ShardActions& out);
   void refuse(const std::vector<PushOrder::Refused>& refused, ShardActions& out);
 
@@ -153,6 +155,7 @@ class HeldSlice {
   std::map<std::pair<int32_t, int64_t>, Tickets> unacknowledged_;
   std::vector<WaitingPull> pulls_;
   SliceUse use_;
+  PushLedger& pushes_;
 };
 
 }  // namespace troupe

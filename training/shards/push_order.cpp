@@ -24,10 +24,10 @@ void add(Tickets& tickets, Ticket ticket) {
   tickets.push_back(ticket);
 }
 
-void PushOrder::refuse_parked(Sequence& sequence, PushRefusal reason, const std::string& why,
-                              std::vector<Refused>& refused) {
+void PushOrder::refuse_parked(int32_t replica, Sequence& sequence, PushRefusal reason,
+                              const std::string& why, std::vector<Refused>& refused) {
   for (auto& [number, waiting] : std::exchange(sequence.parked, {}))
-    refused.push_back({std::move(waiting.tickets), reason, why});
+    refused.push_back({replica, std::move(waiting.tickets), reason, why});
 }
 
 uint64_t PushOrder::incarnation(int32_t replica) const {
@@ -38,7 +38,7 @@ uint64_t PushOrder::incarnation(int32_t replica) const {
 void PushOrder::renew(int32_t replica, uint64_t incarnation, std::vector<Refused>& refused) {
   Sequence& sequence = sequences_[replica];
   if (!mutant(Mutant::parked_forgotten))
-    refuse_parked(sequence, PushRefusal::incarnation,
+    refuse_parked(replica, sequence, PushRefusal::incarnation,
                   detail::concat("replica ", replica, " has a newer incarnation, ", incarnation),
                   refused);
   sequence = {.incarnation = incarnation};
@@ -49,7 +49,8 @@ PushOrder::Place PushOrder::place(Push& p, Ticket ticket, const Slice& slice,
   Sequence& sequence = sequences_[p.replica];
   if (p.sequence <= sequence.next) return p.sequence == sequence.next ? Place::next : Place::before;
   if (p.sequence > sequence.next + kStepsInFlightMax) {
-    refused.push_back({{ticket},
+    refused.push_back({p.replica,
+                       {ticket},
                        PushRefusal::gap,
                        detail::concat("sequence ", p.sequence, " of replica ", p.replica, " for ",
                                       describe(slice), " came before ", sequence.next, "; at most ",
@@ -61,7 +62,7 @@ PushOrder::Place PushOrder::place(Push& p, Ticket ticket, const Slice& slice,
   Waiting& waiting = it->second;
   if (!fresh && !same_push(waiting.push, p)) {
     // The replica gave up the parked push, and its number to this one.
-    refused.push_back({std::exchange(waiting.tickets, {}), PushRefusal::incarnation,
+    refused.push_back({p.replica, std::exchange(waiting.tickets, {}), PushRefusal::incarnation,
                        detail::concat("sequence ", number, " of replica ", p.replica, " for ",
                                       describe(slice), " is now that of ",
                                       p.write == 0 ? "" : "another write of ", "step ", p.step)});
@@ -98,9 +99,13 @@ bool PushOrder::passed(const Push& p) const {
 
 int64_t PushOrder::parked() const {
   int64_t n = 0;
-  for (const auto& [replica, sequence] : sequences_)
-    n += static_cast<int64_t>(sequence.parked.size());
+  for (const auto& [replica, sequence] : sequences_) n += std::ssize(sequence.parked);
   return n;
+}
+
+int64_t PushOrder::parked(int32_t replica) const {
+  const auto it = sequences_.find(replica);
+  return it == sequences_.end() ? 0 : std::ssize(it->second.parked);
 }
 
 void PushOrder::forget(uint64_t from) {
@@ -115,7 +120,7 @@ void PushOrder::keep_only(const std::set<int32_t>& replicas) {
 
 void PushOrder::begin_again(const std::string& why, std::vector<Refused>& refused) {
   for (auto& [replica, sequence] : sequences_) {
-    refuse_parked(sequence, PushRefusal::epoch, why, refused);
+    refuse_parked(replica, sequence, PushRefusal::epoch, why, refused);
     sequence = {};
   }
 }

@@ -37,6 +37,7 @@ class PushOrder {
   };
   // Pushes that never count, each Errc::stale.
   struct Refused {
+    int32_t replica;
     Tickets tickets;
     PushRefusal reason;
     std::string text;
@@ -58,6 +59,7 @@ class PushOrder {
   // True if a push of this incarnation and number came in order.
   bool passed(const Push& push) const;
   int64_t parked() const;
+  int64_t parked(int32_t replica) const;
 
   void forget(uint64_t from);  // the sender waits no more
   void keep_only(const std::set<int32_t>& replicas);
@@ -71,8 +73,8 @@ class PushOrder {
     int64_t next = 0;
     std::map<int64_t, Waiting> parked = {};  // by number in sequence
   };
-  static void refuse_parked(Sequence& sequence, PushRefusal reason, const std::string& why,
-                            std::vector<Refused>& refused);
+  static void refuse_parked(int32_t replica, Sequence& sequence, PushRefusal reason,
+                            const std::string& why, std::vector<Refused>& refused);
 
   std::map<int32_t, Sequence> sequences_;  // by replica
 };

@@ -55,6 +55,7 @@ Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress
   terms_->replicas.clear();
   for (const ReplicaProgress& s : replicas) terms_->replicas.insert(s.replica);
   for (auto& [id, made] : rules) slices_.at(id).set_rule(std::move(made));
+  for (auto& [id, pushes] : terms_->pushes) pushes.keep_only(terms_->replicas);
   return {};
 }
 
@@ -101,7 +102,7 @@ Outcome Shard::begin_restore(uint64_t epoch, ShardActions& out) {
             detail::concat("the shard serves in epoch ", epoch, "; going back wants a higher one")};
   if (Outcome o = set_epoch(epoch, out); !o) return o;
   terms_->state = State::restoring;
-  for (auto& [id, slice] : slices_) slice.let_go();
+  for (auto& [id, slice] : slices_) slice.clear(0);
   return {};
 }
 
@@ -189,11 +190,14 @@ void Shard::capture(uint64_t epoch, int64_t step, Captures::Done done) {
 
 void Shard::push(Push p, uint64_t from, ShardActions& out) {
   if (drops_at(FailPoint::shard_push_received)) return;
-  ++terms_->counters.received;
   HeldSlice* const held = this->held(p.slice);
+  const bool known = terms_->replicas.count(p.replica) > 0;
+  PushCounts& counts =
+      held ? terms_->pushes[p.slice].of(known ? p.replica : PushLedger::kOthers) : terms_->counters;
+  ++counts.received;
   if (held) held->count_pushed(p.gradient.byte_size());
   const auto no = [&](PushRefusal reason, Errc code, const std::string& text) {
-    terms_->counters.refuse(reason);
+    counts.refuse(reason);
     const int64_t version = held ? held->values().version : 0;
     out.push_back({from, Acknowledged{p.ticket, p.slice, code, text, version}});
   };
@@ -204,7 +208,7 @@ void Shard::push(Push p, uint64_t from, ShardActions& out) {
   if (!held)
     return no(PushRefusal::unknown, Errc::invalid_argument,
               detail::concat("this shard has no slice ", p.slice));
-  if (!terms_->replicas.count(p.replica))
+  if (!known)
     return no(PushRefusal::unknown, Errc::invalid_argument,
               detail::concat("this shard knows no replica ", p.replica));
   held->push(std::move(p), from, out);
@@ -260,8 +264,20 @@ std::vector<ReplicaProgress> Shard::replicas() const {
 
 ShardCounters Shard::counters() const {
   ShardCounters c = terms_->counters;
-  for (const auto& [id, slice] : slices_) c.held += slice.held_gradients();
+  for (const auto& [id, slice] : slices_) {
+    for (const auto& [replica, counts] : terms_->pushes[id].rows()) c += counts;
+    c.held += slice.held_gradients();
+  }
   return c;
+}
+
+std::vector<PushRow> Shard::pushes() const {
+  std::vector<PushRow> out;
+  for (const auto& [id, slice] : slices_)
+    for (const auto& [replica, counts] : terms_->pushes[id].rows())
+      out.push_back({id, replica, counts, slice.held_gradients(replica)});
+  if (terms_->counters.received > 0) out.push_back({.counts = terms_->counters});
+  return out;
 }
 
 std::vector<Slice> Shard::slices() const {

@@ -98,6 +98,7 @@ class Shard {
   std::vector<ReplicaProgress> replicas() const;  // each at the least progress of its trained
                                                   // slices
   ShardCounters counters() const;
+  std::vector<PushRow> pushes() const;  // by slice and replica
   std::vector<Slice> slices() const;
   const HeldSlice* find(uint32_t slice) const;  // null: the shard does not have it
   int64_t version(uint32_t slice) const;        // -1 for an unknown slice

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 namespace troupe {
 
@@ -40,25 +41,40 @@ struct SliceUse {
   Staleness staleness = {};
 };
 
-// After every call, received == applied + merged + duplicate + the sum of refused + held.
-struct ShardCounters {
-  int64_t received = 0;   // pushes
+// Pushes, by their end.
+struct PushCounts {
+  int64_t received = 0;
   int64_t applied = 0;    // made an update by themselves
   int64_t merged = 0;     // made an update together with other replicas' gradients
   int64_t duplicate = 0;  // repeated; acknowledged again, or together with the first
-  int64_t held = 0;       // parked, or in an open round
   std::array<int64_t, static_cast<size_t>(PushRefusal::kCount)> refused = {};
 
+  void refuse(PushRefusal reason, int64_t pushes = 1) {
+    refused[static_cast<size_t>(reason)] += pushes;
+  }
+  int64_t all_refused() const {
+    return std::accumulate(refused.begin(), refused.end(), int64_t{0});
+  }
+  int64_t ended() const { return applied + merged + duplicate + all_refused(); }
+  PushCounts& operator+=(const PushCounts& other) {
+    received += other.received;
+    applied += other.applied;
+    merged += other.merged;
+    duplicate += other.duplicate;
+    for (size_t i = 0; i < refused.size(); ++i) refused[i] += other.refused[i];
+    return *this;
+  }
+};
+
+// After every call, received == ended() + held.
+struct ShardCounters : PushCounts {
+  int64_t held = 0;     // pushes that are parked, or in an open round
   int64_t updates = 0;  // versions made
   // pulls == pulls_answered + pulls_refused + pulls_waiting
   int64_t pulls = 0, pulls_waiting = 0;
   int64_t pulls_answered = 0, pulls_unchanged = 0;  // unchanged: answered without values
   int64_t pulls_refused = 0;                        // refused, or no longer wanted
   int64_t copies = 0;                               // updates that could not be made in place
-
-  void refuse(PushRefusal reason, int64_t pushes = 1) {
-    refused[static_cast<size_t>(reason)] += pushes;
-  }
 };
 
 }  // namespace troupe

@@ -32,7 +32,7 @@ inline ShardDescription describe_shard(const Shard& shard) {
   out.applied = counters.applied;
   out.merged = counters.merged;
   out.duplicate = counters.duplicate;
-  for (int64_t n : counters.refused) out.refused += n;
+  out.refused = counters.all_refused();
   return out;
 }
 

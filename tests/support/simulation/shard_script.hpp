@@ -108,9 +108,9 @@ struct ShardScript {
   // Every gradient is accounted for after every call.
   void check_counters() const {
     const ShardCounters c = shard.counters();
-    int64_t refused = 0;
-    for (int64_t n : c.refused) refused += n;
-    REQUIRE(c.received == c.applied + c.merged + c.duplicate + refused + c.held);
+    REQUIRE(c.received == c.ended() + c.held);
+    for (const PushRow& row : shard.pushes())
+      REQUIRE(row.counts.received == row.counts.ended() + row.held);
     REQUIRE(c.pulls == c.pulls_answered + c.pulls_refused + c.pulls_waiting);
   }
   int64_t refused(PushRefusal reason) const {
