@@ -123,7 +123,7 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s,
       validation->ask();
       validate_at = p.step + std::max<int64_t>(1, p.steps / kValidations);
     }
-    if (p.step > 0) curve.add(to_string(options.rule), static_cast<double>(p.step), p.loss);
+    if (p.step > 0) curve.add(to_string(*options.rule), static_cast<double>(p.step), p.loss);
     trace.look(p);
     if (!killed && p.step > p.steps / 2) {
       killed = true;
@@ -132,7 +132,7 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s,
   };
   Outcome outcome;
   const Trained trained =
-      train_in_sight(session, net.towers, watched, given, out, to_string(options.rule), &curve,
+      train_in_sight(session, net.towers, watched, given, out, to_string(*options.rule), &curve,
                      [&] { return validation ? validation->shown() : ""; });
   options.checkpoint_dir = trained.options.checkpoint_dir;
   outcome.result = trained.result;

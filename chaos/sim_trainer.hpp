@@ -254,12 +254,12 @@ class SimTrainer final : public TrainProgram {
     return {};
   }
   void make_driver() {
-    CheckpointRequest checkpoints{.rule = world_.options.rule};
+    CheckpointRequest checkpoints;
     for (const auto& [replica, tower] : model_->towers) checkpoints.replicas.push_back(replica);
     if (world_.options.checkpoint_every > 0) checkpoints.directory = kFolder;
     driver_.emplace(
         *this, *group_, [this](Event event) { events_.push_back(std::move(event)); },
-        std::move(checkpoints), nullptr);
+        std::move(checkpoints), nullptr, world_.options.rule);
   }
   bool all_there() {
     const auto agents = master_.members().agents();

@@ -215,7 +215,7 @@ void after_training(Session& session, const TrainOptions& options,
           end - std::chrono::steady_clock::now());
       if ((e.code() != Errc::peer_lost && e.code() != Errc::stale) || left.count() <= 0) throw;
       std::printf("%s: a process was lost after the training; its last checkpoint is loaded: %s\n",
-                  to_string(options.rule).c_str(), e.what());
+                  to_string(options.rule.value_or(Aggregation::sync)).c_str(), e.what());
       load_parameters(session, options.checkpoint_dir, left);
     }
   }

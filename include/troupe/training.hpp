@@ -1,6 +1,5 @@
 // Training loops: data-parallel replicas, parameters in shards, checkpoints, recovery. Implemented
-// in training/loop/trainer.cpp and train_loop.cpp, and training/group/parameter_values.cpp,
-// rate_scale.cpp and weights.cpp.
+// in training/loop/ (trainer.cpp) and training/group/ (parameter_values.cpp, weights.cpp).
 #pragma once
 
 #include <chrono>
@@ -77,7 +76,8 @@ struct TrainPause {
 };
 
 struct TrainOptions {
-  Aggregation rule = Aggregation::sync;
+  // To begin with (set_rule() changes it); none: that of the checkpoint to resume from, or sync.
+  std::optional<Aggregation> rule = {};
   // Per replica. 0: until the data of a source with repeat() end (troupe/source.hpp). These, and a
   // closed queue, also end a training of more steps, with a warning.
   int64_t steps = 0;
@@ -161,22 +161,28 @@ std::map<std::string, Tensor> parameter_values(Session& session);
 // does not have, with the nearest one that it has.
 Tensor parameter_value(Session& session, const std::string& name);
 
+// Another rule for the training that goes on, from `step` on, or from the first step that no
+// replica has begun. All replicas stop there until the shards have it; each gradient counts once.
+// Any thread and any function of the training may call it; the latest call counts from its step on.
+// A step that is done again after a loss has the rule of the first time. on_event tells the change.
+// Throws: Error(invalid_argument) without a training, for a shared container, for a rule that so
+// many replicas or an optimizer cannot follow, and for a negative step.
+void set_rule(Session& session, const Aggregation& rule, int64_t step = 0);
+
 // The rate scale multiplies the learning rates of all optimizers of a session, beside their
-// schedules: with 0.1 a plateau is left at a tenth of the rate. It is 1 at first, and wherever
-// optimizers begin anew. Checkpoints hold it: a training that resumes, load_parameters() and a
-// restore after a loss go back to theirs.
+// schedules. It is 1 at first, and wherever optimizers begin anew. Checkpoints hold it: a training
+// that resumes, load_parameters() and a restore after a loss go back to theirs.
 //
-// A new scale holds for every update from the next step on, on all shards. In train() and fit() it
-// is set from on_pause and on_epoch alone: shards get it when the function has returned, before any
-// step. If one of them cannot be told, the pause comes again and finds the scale of before. Steps
-// that are repeated after a loss repeat the pauses between them, so synchronous training ends with
-// the same bits if the scale that a pause sets depends on what it sees alone. Outside of a
+// A new scale holds for every update from the next step on. In train() and fit() it is set from
+// on_pause and on_epoch alone, and shards get it before any step; if one cannot be told, the pause
+// comes again and finds the scale of before. Repeated steps repeat their pauses, so synchronous
+// training ends with the same bits if the scale depends on what the pause sees alone. Outside of a
 // training, set_rate_scale() returns when all shards have the scale. Throws:
 // Error(invalid_argument) for a scale that is no positive number, or makes a learning rate
 // infinite; for a parameter that ftrl trains; for another session's parameters; while steps run,
 // for replicas that have done different numbers of steps, and elsewhere in train();
-// Error(peer_lost), (stale) or (timeout) when shards could not be told: some may have it, so call
-// it again before the next step.
+// Error(peer_lost), (stale) or (timeout) when shards could not be told: call it again before the
+// next step.
 double rate_scale(Session& session);
 void set_rate_scale(Session& session, double scale);
 
@@ -255,9 +261,7 @@ std::vector<ParameterSlice> parameter_slices(Session& session);
 //   options.evaluation = {.feeds = {images, labels},
 //                         .fetches = {argmax(logits), loss},
 //                         .metrics = {accuracy(0), mean_loss(1)}};
-//   options.stop_after = 3;
-//   FitResult result = fit(session, {{.loss = loss, .update = update, .feeds = {x, y}}}, data,
-//                          options);
+//   FitResult result = fit(session, towers, data, options);
 
 // The feeds for records that the model does not train on, and the metrics of its answers.
 struct Evaluation {
@@ -314,12 +318,10 @@ struct FitOptions {
   Evaluation evaluation = {};
   std::string watch = {};      // the metric that decides which epoch is best; empty: the first one
   double min_improvement = 0;  // a smaller change of that metric is no improvement
-  // Training ends after this many epochs in a row without improvement; 0: never.
-  int64_t stop_after = 0;
-  Plateau plateau = {};  // {.epochs = 3}: a tenth of the rates after 3 epochs without improvement
+  int64_t stop_after = 0;  // epochs in a row without improvement that end the training; 0: never
+  Plateau plateau = {};    // {.epochs = 3}: a tenth of the rates after 3 epochs without improvement
   // keep_best: a whole checkpoint of the best epoch in the folder best in checkpoint_dir, for
-  // load_parameters(). return_best: the session's parameters are those of the best epoch in the
-  // end.
+  // load_parameters(). return_best: in the end the session's parameters are those of that epoch.
   bool keep_best = false, return_best = false;
 
   // Called from the thread that called fit(). After a loss of parameters steps and epochs are
@@ -329,15 +331,13 @@ struct FitOptions {
   std::function<bool(const FitEpoch&)> on_epoch = {};
 
   // The other options: rule, checkpoints (if checkpoint_every is 0, one for each epoch), resume,
-  // patience, on_event. fit() sets steps, examples_per_step, data_seed, pauses and on_progress
-  // itself.
+  // patience, on_event. fit() sets the others itself.
   TrainOptions train = {};
 };
 
 struct FitResult {
   TrainResult training;
-  // All epochs; with checkpoints, including those before a resume, which are in the file epochs.txt
-  // in checkpoint_dir.
+  // All epochs, those before a resume included, which are in the file epochs.txt in checkpoint_dir.
   std::vector<FitEpoch> history;
   // 0: there is none. Epochs that are repeated after a loss of parameters are the same again under
   // the synchronous rule only. Under the asynchronous rule the best score that any epoch ever had

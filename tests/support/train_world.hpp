@@ -99,7 +99,15 @@ struct TrainWorld {
     open.reset();
     take(loop.pause_failed(errc, why, now));
   }
+  void ask_rule(const Aggregation& rule, int64_t step = 0) { take(loop.ask_rule(rule, step, now)); }
+  void told_rule(Errc errc = Errc::ok) {
+    const int64_t step = changing.value();
+    changing.reset();
+    if (errc == Errc::ok) rule = loop.rule_at(step);
+    take(loop.rule_told(errc, "the answer", now));
+  }
   void restored() {
+    rule = loop.rule_at(saved.begin()->second);
     open.reset();
     cancels = 0;
     next = saved;
@@ -141,6 +149,8 @@ struct TrainWorld {
     for (int i = 0; i < 100'000 && !ended(); ++i) {
       if (waits_for(TrainAction::restore))
         restored();
+      else if (changing)
+        told_rule();
       else if (waits_for(TrainAction::checkpoint))
         saved_it();
       else if (waits_for(TrainAction::pause))
@@ -155,10 +165,12 @@ struct TrainWorld {
 
   void check(const TrainAction& a) const {
     REQUIRE(!ended());
-    const bool idle = running.empty() && !open;
+    const bool idle = running.empty() && !open && !changing;
     switch (a.kind) {
       case TrainAction::start:
         REQUIRE((!open || (waits_for(TrainAction::checkpoint) && captured)));
+        REQUIRE(!changing);
+        REQUIRE(rule == loop.rule_at(a.step));
         REQUIRE(!lost);  // a step on shards that are gone would be for nothing
         REQUIRE(running.count(a.replica) == 0);
         REQUIRE(a.step == next.at(a.replica));  // in order, none twice unless rolled back
@@ -177,6 +189,11 @@ struct TrainWorld {
         break;
       case TrainAction::pause:
         REQUIRE((idle && !lost));
+        for (const auto& [replica, its] : next) REQUIRE(its == a.step);
+        break;
+      case TrainAction::change_rule:
+        REQUIRE((running.empty() && !changing && !lost));
+        REQUIRE((!open || (waits_for(TrainAction::checkpoint) && captured)));
         for (const auto& [replica, its] : next) REQUIRE(its == a.step);
         break;
       case TrainAction::restore:
@@ -205,6 +222,7 @@ struct TrainWorld {
     if (a.kind == TrainAction::cancel) ++cancels;
     if (a.kind == TrainAction::ask_epoch) asked_at = loop.recoveries();
     if (a.kind == TrainAction::ask_source) asks_source = true;
+    if (a.kind == TrainAction::change_rule) changing = a.step;
     if (a.kind == TrainAction::checkpoint) captured.reset();
     if (a.kind == TrainAction::restore) lost = false;  // a loss from now on is another one
     if (a.kind == TrainAction::checkpoint || a.kind == TrainAction::pause ||
@@ -218,6 +236,8 @@ struct TrainWorld {
   Steps next, saved, running;
   std::optional<Steps> captured;          // by the newest checkpoint
   std::optional<TrainAction::Kind> open;  // the checkpoint, pause or restore without an answer
+  std::optional<int64_t> changing;        // the step of a change of the rule without an answer
+  Aggregation rule = plan.rule;           // of the shards
   std::optional<int64_t> asked_at;        // recoveries when the epoch was asked for
   bool asks_source = false;
   bool lost = false;  // shards, that no restore has answered

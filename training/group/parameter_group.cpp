@@ -1,4 +1,4 @@
-// Begins epochs, changes the rate scale, and hands events to the listener.
+// Begins epochs, changes the rule and the rate scale, and hands events to the listener.
 #include "training/group/parameter_group.hpp"
 
 #include <algorithm>
@@ -10,7 +10,6 @@
 #include "actors/async/guard.hpp"
 #include "graph/base/fail_point.hpp"
 #include "graph/base/mutant.hpp"
-#include "training/group/pushed_parameters.hpp"
 #include "training/input/input_service.hpp"
 #include "training/rules/optimizer.hpp"
 
@@ -115,8 +114,6 @@ bool ParameterGroup::Events::ended() const {
   std::lock_guard lock(mutex_);
   return ended_;
 }
-
-void ParameterGroup::check_optimizers() const { pushed_in(master_.graph()); }
 
 // Members
 
@@ -330,6 +327,21 @@ void ParameterGroup::set_rate_scale(double scale, int64_t step, Done done) {
                                 "learning rates change: rate_scale={} before={} step={}", scale,
                                 before, step);
                           }
+                          done(code, text);
+                        });
+  });
+}
+
+// A shard that was not told is told again, or gets the rule with the next epoch.
+void ParameterGroup::change_rule(const Aggregation& rule, int64_t step, Done done) {
+  post([this, rule, step, done = calls_.add(std::move(done))] {
+    const Aggregation before = std::exchange(table_.rule, rule);
+    shards_.change_rule(table_.numbers(), rule, step,
+                        [this, before, rule, step, done](Errc code, const std::string& text) {
+                          if (code == Errc::ok)
+                            master_.process().log()->info(
+                                "the aggregation rule changes: rule={} before={} step={}",
+                                to_string(rule), to_string(before), step);
                           done(code, text);
                         });
   });

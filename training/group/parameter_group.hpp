@@ -25,6 +25,7 @@
 #include "actors/async/open_calls.hpp"
 #include "training/group/rate_scale.hpp"
 #include "training/group/route_sender.hpp"
+#include "training/group/rule_requests.hpp"
 #include "training/group/shard_maker.hpp"
 #include "training/group/shard_requests.hpp"
 #include "training/group/shard_table.hpp"
@@ -44,9 +45,6 @@ class ParameterGroup final : public MeshListener,
   void ensure(const std::vector<int32_t>& nodes, Done done) {  // as GraphParameters::ensure()
     parameters_.ensure(nodes, std::move(done));
   }
-  // Throws: Error(invalid_argument) naming a parameter of the graph that has two optimizers. For
-  // such a graph ensure() fails in the same way.
-  void check_optimizers() const;
   // The begin of an epoch.
   struct Start {
     BeginEpoch::Mode mode = BeginEpoch::reset;
@@ -81,6 +79,10 @@ class ParameterGroup final : public MeshListener,
   // Gives all shards a rate scale, which holds from the updates of `step` on. Requires: the
   // owner's, and no step of its replicas runs until `done` is called.
   void set_rate_scale(double scale, int64_t step, Done done);
+  // Gives all shards another rule, which makes the updates of `step` and of later ones. Requires:
+  // as set_rate_scale(), and that all replicas are at that step.
+  void change_rule(const Aggregation& rule, int64_t step, Done done);
+  RuleRequests& rules() { return rules_; }  // of the program to its training. Any thread.
   // For parameters that another session owns: `out` gets the rate scale of their shards.
   void ask_rate_scale(std::shared_ptr<double> out, Done done);
   RateScale& rate_scale() { return rate_scale_; }  // of the owner. Any thread.
@@ -163,6 +165,7 @@ class ParameterGroup final : public MeshListener,
   OpenCalls calls_;  // of other threads
   GraphParameters parameters_;
   RateScale rate_scale_;
+  RuleRequests rules_;
   std::mutex mutex_;  // guards training_
   std::weak_ptr<const void> training_;
 };

@@ -35,6 +35,16 @@ void ShardRequests::scale_rates(const std::vector<int32_t>& shards, double scale
       std::move(done));
 }
 
+void ShardRequests::change_rule(const std::vector<int32_t>& shards, const Aggregation& rule,
+                                int64_t step, Done done) {
+  ask_all(
+      shards,
+      [&](int32_t shard) {
+        return ChangeRule{table_.container, shard, table_.epoch, step, to_string(rule)};
+      },
+      std::move(done));
+}
+
 void ShardRequests::find_service(const std::string& task, const std::string& name,
                                  std::chrono::seconds timeout, Then<caf::actor> then) {
   if (task == master_.process().task()) {

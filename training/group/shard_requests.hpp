@@ -62,6 +62,9 @@ class ShardRequests {
                 std::function<void(int32_t shard, const ShardDescription&)> each, Done done);
   // Tells shards the rate scale that holds from the updates of `step` on.
   void scale_rates(const std::vector<int32_t>& shards, double scale, int64_t step, Done done);
+  // Tells shards the rule that holds from `step` on.
+  void change_rule(const std::vector<int32_t>& shards, const Aggregation& rule, int64_t step,
+                   Done done);
 
  private:
   void find_service(const std::string& task, const std::string& name, std::chrono::seconds timeout,

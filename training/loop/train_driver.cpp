@@ -2,6 +2,7 @@
 #include "training/loop/train_driver.hpp"
 
 #include "graph/base/mutant.hpp"
+#include "training/group/pushed_parameters.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,12 +11,14 @@
 namespace troupe {
 
 TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
-                         CheckpointRequest checkpoints, ShardMaker::FirstValues values)
+                         CheckpointRequest checkpoints, ShardMaker::FirstValues values,
+                         std::optional<Aggregation> rule)
     : program_(program),
       group_(group),
       post_(std::move(post)),
       checkpoints_(std::move(checkpoints)),
-      values_(std::move(values)) {
+      values_(std::move(values)),
+      rule_(rule) {
   ParameterGroup::Listener listener;
   listener.lost = [post = post_, this](const std::string& text) {
     post([this, text] { return loop_->shards_lost(text, program_.now()); });
@@ -30,20 +33,40 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
     });
   };
   group_.listen(std::move(listener));
+  group_.rules().begin(
+      [post = post_, this, optimizers = pushed_in(group_.master().graph()).optimizers](
+          const Aggregation& rule, int64_t step) {
+        check_rule(rule, checkpoints_.replicas.size());
+        for (const auto& [parameter, optimizer] : optimizers)
+          check_rule(rule, optimizer, "parameter " + parameter);
+        post([this, rule, step] { return loop_->ask_rule(rule, step, program_.now()); });
+      });
+}
+
+TrainDriver::~TrainDriver() {
+  group_.rules().end();
+  group_.listen({});
+}
+
+// The rule at the step of a checkpoint, or at step 0.
+Aggregation TrainDriver::rule_of(const std::optional<Manifest>& manifest) const {
+  if (begun()) return loop_->rule_at(manifest ? manifest->step : 0);
+  return rule_.value_or(manifest ? manifest->rule : Aggregation::sync);
 }
 
 void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGroup::Done done) {
   ParameterGroup::Start start;
-  start.rule = checkpoints_.rule;
+  const Aggregation rule = rule_of(manifest);
+  start.rule = rule;
   start.replicas = checkpoints_.replicas;
   if (group_.shared())  // replicas of other sessions count in synchronous updates
     for (int32_t replica : group_.replicas_in_graph())
       if (std::find(start.replicas.begin(), start.replicas.end(), replica) == start.replicas.end())
         start.replicas.push_back(replica);
   std::sort(start.replicas.begin(), start.replicas.end());
-  check_rule(checkpoints_.rule, start.replicas.size());
-  if (checkpoints_.rule.kind == Aggregation::Kind::sync_backup && group_.shared())
-    throw Error(Errc::invalid_argument, "the rule ", to_string(checkpoints_.rule),
+  check_rule(rule, start.replicas.size());
+  if (rule.kind == Aggregation::Kind::sync_backup && group_.shared())
+    throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
                 " wants all replicas in one program, and a container is shared by several: a late "
                 "replica does not know how far those of others are; train with sync or ssp:S");
   start.mode = BeginEpoch::reset;
@@ -87,8 +110,7 @@ void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& man
   plan.replicas.assign(checkpoints_.replicas.begin(), checkpoints_.replicas.end());
   plan.checkpoints = !checkpoints_.directory.empty() && group_.owner();
   plan.follows = !group_.owner();
-  plan.jumps = checkpoints_.rule.kind == Aggregation::Kind::sync_backup;
-  plan.async = checkpoints_.rule != Aggregation::sync;
+  plan.rule = rule_of(manifest);
   loop_ = std::make_unique<TrainLoop>(plan, next_steps(manifest));
   group_.went_on();
   carry_out(loop_->begin(program_.now()));
@@ -110,6 +132,9 @@ void TrainDriver::carry_out(const TrainActions& actions) {
         break;
       case TrainAction::pause:
         program_.pause(action.step);
+        break;
+      case TrainAction::change_rule:
+        change_rule(action.step);
         break;
       case TrainAction::restore:
         restore();
@@ -143,6 +168,13 @@ void TrainDriver::end_pause(int64_t step, bool more) {
     group_.set_rate_scale(*scale, step, told);
   else
     told(Errc::ok, {});
+}
+
+void TrainDriver::change_rule(int64_t step) {
+  group_.change_rule(
+      loop_->rule_at(step), step, [post = post_, this](Errc code, const std::string& text) {
+        post([this, code, text] { return loop_->rule_told(code, text, program_.now()); });
+      });
 }
 
 TrainActions TrainDriver::step_ended(int64_t replica, int64_t step, const RunResult& result) {

@@ -40,12 +40,14 @@ class TrainDriver {
   // may be called when the driver is gone: its events are then dropped.
   using Post = std::function<void(Event)>;
 
+  // `rule`: to begin with; none: that of the checkpoint to begin with, or sync.
   // `checkpoints`: each one's request, but for its step; without a directory there are none.
   // `values`: the first values where there is no checkpoint; null: those that the parameters began
   // with. Losses from here on become events.
   TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
-              CheckpointRequest checkpoints, ShardMaker::FirstValues values);
-  ~TrainDriver() { group_.listen({}); }
+              CheckpointRequest checkpoints, ShardMaker::FirstValues values,
+              std::optional<Aggregation> rule);
+  ~TrainDriver();
   TrainDriver(const TrainDriver&) = delete;
 
   // Begins an epoch of the group with this checkpoint, or with the first values.
@@ -69,6 +71,8 @@ class TrainDriver {
   const std::shared_ptr<Cancellation>& cancellation() const { return cancel_; }
 
  private:
+  Aggregation rule_of(const std::optional<Manifest>& manifest) const;
+  void change_rule(int64_t step);
   bool goes_on() const;  // from the values that the owner before has left
   void take_checkpoint(int64_t step);
   void restore();
@@ -83,6 +87,7 @@ class TrainDriver {
   const Post post_;
   const CheckpointRequest checkpoints_;
   const ShardMaker::FirstValues values_;
+  const std::optional<Aggregation> rule_;
   std::unique_ptr<TrainLoop> loop_;
   std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
   std::string newest_;

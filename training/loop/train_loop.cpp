@@ -22,14 +22,16 @@ TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps)
     : plan_(std::move(plan)),
       checkpoints_(plan_.checkpoints, plan_.checkpoint_every),
       end_(plan_.steps),
-      input_end_{plan_.steps} {
+      input_end_{plan_.steps},
+      rules_(plan_.rule, 0) {
   for (int64_t replica : plan_.replicas) {
     auto it = next_steps.find(replica);
     replicas_[replica].next = it == next_steps.end() ? 0 : it->second;
   }
-  last_pause_ = done_steps();
-  checkpoints_.go_to(last_pause_);
-  recoveries_.reached(last_pause_);
+  pauses_.last = done_steps();
+  rules_.go_to(pauses_.last);
+  checkpoints_.go_to(pauses_.last);
+  recoveries_.reached(pauses_.last);
 }
 
 int64_t TrainLoop::done_steps() const {
@@ -52,20 +54,20 @@ double TrainLoop::mean_loss() const {
   return n ? sum / n : 0;
 }
 
-bool TrainLoop::idle() const {
-  return !checkpoints_.open() && !pause_open_ &&
+bool TrainLoop::idle(bool files) const {
+  return !(files && checkpoints_.open()) && !pauses_.open && !rules_.open() &&
          std::none_of(replicas_.begin(), replicas_.end(),
                       [](const auto& s) { return s.second.running; });
 }
 
 int64_t TrainLoop::barrier() const {
-  const int64_t out = checkpoints_.next(end_);
+  const int64_t out = rules_.next(checkpoints_.next(end_));
   if (plan_.pause_every == 0) return out;
-  return std::min(out, CheckpointSchedule::multiple_after(last_pause_, plan_.pause_every));
+  return std::min(out, CheckpointSchedule::multiple_after(pauses_.last, plan_.pause_every));
 }
 
 bool TrainLoop::pause_due(int64_t step) const {
-  return plan_.pause_every > 0 && step > last_pause_ && step % plan_.pause_every == 0;
+  return plan_.pause_every > 0 && step > pauses_.last && step % plan_.pause_every == 0;
 }
 
 TrainActions TrainLoop::begin(Millis now) {
@@ -94,10 +96,14 @@ void TrainLoop::go_on(Millis now, TrainActions& out) {
     s.running = true;
     out.push_back({TrainAction::start, replica, s.next});
   }
-  // Not idle: steps run, or files of the checkpoint before are written.
-  if (!idle() || done_steps() < stop || !retry_.due(now)) return;
+  if (!idle(/*files=*/false) || done_steps() < stop || !retry_.due(now)) return;
+  if (rules_.due(stop, end_) && !pause_due(stop)) {
+    rules_.begin(stop);
+    out.push_back({TrainAction::change_rule, 0, stop});
+  }
+  if (!idle()) return;  // or files of the checkpoint before are written
   if (pause_due(stop)) {
-    pause_open_ = true;
+    pauses_.open = true;
     out.push_back({TrainAction::pause, 0, stop});
   } else if (checkpoints_.due(stop, end_)) {
     phase_ = Phase::capturing;
@@ -115,7 +121,7 @@ TrainActions TrainLoop::step_done(int64_t replica, int64_t step, double loss, Mi
   s.running = false;
   // It counts, too, while others are being ended: the shards may turn out to be as they were.
   s.next = step + 1;
-  if (plan_.jumps) s.next = newest_step();
+  if (rules_.late_jumps()) s.next = newest_step();
   s.retry.succeeded();
   s.failed.reset();
   s.loss = loss;
@@ -149,7 +155,7 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
 void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis now,
                           TrainActions& out) {
   Replica& s = replicas_.at(replica);
-  if (plan_.jumps && passes(e.code()) && newest_step() > step) {
+  if (rules_.late_jumps() && passes(e.code()) && newest_step() > step) {
     s.next = newest_step();
     return s.retry.succeeded();
   }
@@ -280,6 +286,7 @@ TrainActions TrainLoop::shards_lost(const std::string& text, Millis now) {
 TrainActions TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Millis now) {
   if (phase_ != Phase::restoring) return {};
   int64_t back = 0, lost = 0;
+  const RuleSchedule before = rules_;
   for (auto& [replica, s] : replicas_) {
     auto it = next_steps.find(replica);
     const int64_t next = it == next_steps.end() ? 0 : it->second;
@@ -288,10 +295,11 @@ TrainActions TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, M
     if (!mutant(Mutant::restored_steps_not_taken)) s.next = next;
   }
   recoveries_.went_back(back);
+  rules_.go_to(done_steps());
   checkpoints_.go_to(done_steps());
-  last_pause_ = std::min(last_pause_, done_steps());
+  pauses_.last = std::min(pauses_.last, done_steps());
   TrainActions out;
-  if (plan_.async && lost > 0) {
+  if (lost > 0 && !before.repeats(done_steps())) {
     recoveries_.lose_updates(lost);
     out.push_back(
         {TrainAction::tell, 0, done_steps(), Errc::peer_lost,
@@ -455,10 +463,10 @@ void TrainLoop::end_unsaved(TrainActions& out) {
 
 TrainActions TrainLoop::pause_ended(bool more, Millis now) {
   TrainActions out;
-  if (!std::exchange(pause_open_, false)) return out;
+  if (!std::exchange(pauses_.open, false)) return out;
   if (phase_ == Phase::running) {
-    last_pause_ = barrier();
-    end_ = more ? steps() : last_pause_;
+    pauses_.last = barrier();
+    end_ = more ? steps() : pauses_.last;
     last_progress_ = now;
     retry_ = Backoff(now);
   }
@@ -468,7 +476,7 @@ TrainActions TrainLoop::pause_ended(bool more, Millis now) {
 
 TrainActions TrainLoop::pause_failed(Errc code, const std::string& text, Millis now) {
   TrainActions out;
-  if (!std::exchange(pause_open_, false)) return out;
+  if (!std::exchange(pauses_.open, false)) return out;
   if (phase_ == Phase::running) {
     if (retry_.failed(now)) {  // patience counts from here: a pause may have taken long
       last_progress_ = now;
@@ -478,6 +486,40 @@ TrainActions TrainLoop::pause_failed(Errc code, const std::string& text, Millis 
     }
     if (!passes(code) || now - last_progress_ >= plan_.patience)
       give_up(code, detail::concat("the pause of step ", barrier(), ": ", text), out);
+  }
+  go_on(now, out);
+  return out;
+}
+
+TrainActions TrainLoop::ask_rule(const Aggregation& rule, int64_t step, Millis now) {
+  TrainActions out;
+  for (const auto& [replica, s] : replicas_) step = std::max(step, s.next + (s.running ? 1 : 0));
+  rules_.ask(rule, step);
+  go_on(now, out);
+  return out;
+}
+
+TrainActions TrainLoop::rule_told(Errc code, const std::string& text, Millis now) {
+  TrainActions out;
+  const Aggregation before = rules_.held();
+  if (!rules_.end(code == Errc::ok)) return out;
+  if (phase_ == Phase::running && code == Errc::ok) {
+    last_progress_ = now;
+    retry_ = Backoff(now);
+    out.push_back({TrainAction::tell, 0, done_steps(), Errc::ok,
+                   detail::concat("the rule is ", to_string(rules_.held()), " from step ",
+                                  done_steps(), " on; before it was ", to_string(before))});
+  } else if (phase_ == Phase::running) {
+    const Error why(code,
+                    detail::concat("the change of the rule at step ", done_steps(), ": ", text));
+    if (!passes(code)) {
+      give_up(code, why.what(), out);
+    } else if (retry_.failed(now)) {  // patience counts from here
+      last_progress_ = now;
+      out.push_back({TrainAction::tell, 0, done_steps(), code,
+                     detail::concat(why.what(), "; it will be made again")});
+    }
+    replicas_.begin()->second.failed = why;  // no replica can begin its step
   }
   go_on(now, out);
   return out;

@@ -27,6 +27,10 @@
 // Shards that are lost again and again are restored later and later, and in the end training fails
 // (recoveries.hpp).
 //
+// At a step from which another rule holds all replicas stop as well, until the shards have it. It
+// comes after the pause and before the checkpoint of its step, and does not wait for the files of
+// the checkpoint before.
+//
 // A step that fails because its data have ended ends the training there, as if the plan had no more
 // steps.
 //
@@ -55,15 +59,17 @@
 #include "actors/async/backoff.hpp"
 #include "training/loop/checkpoint_schedule.hpp"
 #include "training/loop/recoveries.hpp"
+#include "training/loop/rule_schedule.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {
 
 struct TrainAction {
   enum Kind : uint8_t {
-    start,       // run `step` of `replica`
-    cancel,      // end all running steps soon; each still reports, as do a checkpoint and a pause
-    checkpoint,  // take one at `step`; call checkpoint_captured(), answer with checkpoint_ended()
+    start,        // run `step` of `replica`
+    cancel,       // end all running steps soon; each still reports, as do a checkpoint and a pause
+    change_rule,  // give the shards the rule_at() `step`; answer with rule_told()
+    checkpoint,   // take one at `step`; call checkpoint_captured(), answer with checkpoint_ended()
     give_up_checkpoint,  // end it soon, unless its files are written; it still answers
     pause,       // let the program look at `step`; answer with pause_ended() or pause_failed()
     restore,     // restore the shards; answer with restored(), shards_kept() or restore_failed()
@@ -90,9 +96,8 @@ class TrainLoop {
     int64_t pause_every = 0;       // 0: never
     bool checkpoints = false;
     bool follows = false;  // another session owns the shards
-    bool async = false;    // a step that is done again makes another update
-    bool jumps = false;    // a replica that is late goes on at the newest step
-    bool reads = false;    // a step may wait for a source
+    Aggregation rule = Aggregation::sync;
+    bool reads = false;  // a step may wait for a source
     Millis patience{120'000};
   };
   TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps);
@@ -119,6 +124,11 @@ class TrainLoop {
   // Without `more`, training ends at this step.
   TrainActions pause_ended(bool more, Millis now);
   TrainActions pause_failed(Errc code, const std::string& text, Millis now);
+  // The rule holds from `step` on, or from the first step that no replica has begun if that is
+  // later.
+  TrainActions ask_rule(const Aggregation& rule, int64_t step, Millis now);
+  TrainActions rule_told(Errc code, const std::string& text, Millis now);
+  const Aggregation& rule_at(int64_t step) const { return rules_.at(step); }
   // Fails with this reason when all replicas are idle.
   TrainActions abandon(Errc code, const std::string& text, Millis now);
   TrainActions tick(Millis now);  // call at least every 50 ms while a retry may be due
@@ -154,7 +164,8 @@ class TrainLoop {
   int64_t steps() const { return std::min(plan_.steps, input_end_.step); }
   void data_ended(int64_t replica, int64_t step, TrainActions& out);
   void cancel_beyond(TrainActions& out);
-  bool idle() const;                   // no step, no checkpoint and no pause is under way
+  // Nothing is under way, `files`: that of a checkpoint included.
+  bool idle(bool files = true) const;
   int64_t barrier() const;             // the step at which all replicas stop next
   bool pause_due(int64_t step) const;  // before the checkpoint of that step
 
@@ -167,8 +178,11 @@ class TrainLoop {
     int64_t step;            // the first one that the data do not reach, as far as it is known
     bool cancelled = false;  // steps past it
   } input_end_;
-  int64_t last_pause_ = 0;  // the newest that has ended, or the step at which training began
-  bool pause_open_ = false;
+  struct Pauses {
+    int64_t last = 0;  // the newest that has ended, or the step at which training began
+    bool open = false;
+  } pauses_;
+  RuleSchedule rules_;
   Recoveries recoveries_;
   struct Asked {
     std::optional<int64_t> epoch;  // recoveries() when the epoch was asked for

@@ -76,11 +76,11 @@ std::optional<Manifest> TrainStart::begin_with(CheckpointRequest& checkpoints) {
         "no checkpoint in " + options_.checkpoint_dir +
             "; training from the start. Stop it and name the folder, if there is one elsewhere");
   for (const std::string& line : changed) program_.tell(TrainEvent::warning, line);
-  if (manifest && manifest->rule != options_.rule)
+  if (manifest && options_.rule && manifest->rule != *options_.rule)
     program_.tell(
         TrainEvent::warning,
         detail::concat("the checkpoint was trained with the rule ", to_string(manifest->rule),
-                       "; training goes on with ", to_string(options_.rule)));
+                       "; training goes on with ", to_string(*options_.rule)));
   if (manifest && !manifest->compute.empty() && manifest->compute != checkpoints.compute)
     program_.tell(TrainEvent::warning,
                   detail::concat("training continues in ", checkpoints.compute,

@@ -14,6 +14,7 @@
 #include "graph/prune.hpp"
 #include "training/checkpoints/checkpoint_folder.hpp"
 #include "training/checkpoints/digest.hpp"
+#include "training/group/pushed_parameters.hpp"
 #include "training/loop/progress_meter.hpp"
 #include "training/loop/sources.hpp"
 #include "training/loop/train_driver.hpp"
@@ -116,7 +117,7 @@ class Trainer final : public TrainProgram {
       throw Error(Errc::invalid_argument,
                   "this session is being trained already: a training steps all of its parameters; "
                   "wait until it has ended, or train in another session");
-    group_->check_optimizers();
+    pushed_in(group_->master().graph());  // throws for a parameter with two optimizers
     for (const Tower& tower : towers) {
       if (towers_.count(tower.replica))
         throw Error(Errc::invalid_argument, "two towers have replica ", tower.replica,
@@ -201,7 +202,6 @@ TrainResult Trainer::run() {
   CheckpointRequest checkpoints;
   checkpoints.keep = options_.checkpoint_keep;
   checkpoints.data_seed = options_.data_seed;
-  checkpoints.rule = options_.rule;
   checkpoints.compute = compute_of(towers_);
   checkpoints.sources = sources_.texts;
   for (const auto& [replica, prepared] : towers_)
@@ -213,7 +213,7 @@ TrainResult Trainer::run() {
   driver_.emplace(
       *this, *group_,
       [events = events_](TrainDriver::Event event) { events->post(std::move(event)); },
-      std::move(checkpoints), std::move(values));
+      std::move(checkpoints), std::move(values), options_.rule);
   // The parameters of a predecessor that has died fill its nodes until its lease is over.
   start_.patiently(
       [&] {
@@ -228,12 +228,14 @@ TrainResult Trainer::run() {
                                  " from the values in the container, whose owner has "
                                  "gone"));
   else if (manifest)
-    program_.tell(TrainEvent::resumed,
-                  detail::concat("resumed at step ", first, " from ",
-                                 manifest_name(manifest->generation, manifest->step),
-                                 manifest->rate_scale == 1 ? ""
-                                                           : detail::concat(", at a rate scale of ",
-                                                                            manifest->rate_scale)));
+    program_.tell(
+        TrainEvent::resumed,
+        detail::concat("resumed at step ", first, " from ",
+                       manifest_name(manifest->generation, manifest->step),
+                       options_.rule ? "" : ", with the rule " + to_string(manifest->rule),
+                       manifest->rate_scale == 1
+                           ? ""
+                           : detail::concat(", at a rate scale of ", manifest->rate_scale)));
   if (!start_.folder() && group_->owner() && elsewhere())
     program_.tell(
         TrainEvent::warning,
@@ -262,7 +264,7 @@ TrainResult Trainer::run() {
 
 // Asynchronous replicas go on when the owner, which takes the checkpoints, has ended its training.
 std::string Trainer::unsaved() {
-  if (!start_.folder() || group_->owner() || options_.rule.by_steps())
+  if (!start_.folder() || group_->owner() || options_.rule.value_or(Aggregation::sync).by_steps())
     return driver_->loop().unsaved();
   const auto owner = std::make_shared<ShardMaker::OwnerSeen>();
   std::string why = "the program that takes the checkpoints of the container trains no more";

@@ -125,6 +125,7 @@ void add_parameter_messages(caf::actor_system_config& config) {
       .add_message_type<SetInitial>("SetInitial")
       .add_message_type<BeginEpoch>("BeginEpoch")
       .add_message_type<SetRateScale>("SetRateScale")
+      .add_message_type<ChangeRule>("ChangeRule")
       .add_message_type<CaptureShard>("CaptureShard")
       .add_message_type<WriteShard>("WriteShard")
       .add_message_type<ShardFile>("ShardFile")

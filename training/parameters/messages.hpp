@@ -161,6 +161,15 @@ struct SetRateScale {
   int64_t step = 0;
   double rate_scale = 1;
 };
+// owner -> shard service: make updates by another rule from `step` on, which all replicas have come
+// to and none has begun. Refused by a shard that a replica has brought past the step.
+struct ChangeRule {
+  std::string container;
+  int32_t shard = 0;
+  uint64_t epoch = 0;
+  int64_t step = 0;
+  std::string rule = "sync";  // to_string() of an Aggregation
+};
 // owner -> shard service: hold the state at `step`, for a WriteShard that names this capture.
 // Answered when it is held; an earlier capture is dropped.
 struct CaptureShard {
@@ -265,6 +274,10 @@ auto inspect(I& f, BeginEpoch& x) {
 template <class I>
 auto inspect(I& f, SetRateScale& x) {
   return f(x.container, x.shard, x.epoch, x.step, x.rate_scale);
+}
+template <class I>
+auto inspect(I& f, ChangeRule& x) {
+  return f(x.container, x.shard, x.epoch, x.step, x.rule);
 }
 template <class I>
 auto inspect(I& f, CaptureShard& x) {

@@ -52,6 +52,13 @@ void check_rule(const Aggregation& rule, size_t replicas) {
                 " replicas, and an update needs one; add replicas, or leave out fewer");
 }
 
+void check_rule(const Aggregation& rule, const Optimizer& optimizer, const std::string& what) {
+  if (rule.damped && optimizer.kind == "ftrl")
+    throw Error(Errc::invalid_argument, what, " is trained by ftrl, whose sums hold for one ",
+                "learning rate, and ", to_string(rule),
+                " changes it; leave out the damping, or take another optimizer");
+}
+
 std::unique_ptr<AggregationRule> make_rule(const Aggregation& rule,
                                            std::vector<ReplicaProgress> progress) {
   if (!progress.empty()) check_rule(rule, progress.size());

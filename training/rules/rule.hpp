@@ -14,6 +14,7 @@
 
 #include "training/rules/gradient.hpp"
 #include "troupe/error.hpp"
+#include "troupe/optimizer.hpp"
 #include "troupe/training.hpp"
 
 namespace troupe {
@@ -102,6 +103,10 @@ std::vector<ReplicaProgress> replicas_at(int32_t count, int64_t next_step);
 
 // Throws: Error(invalid_argument) for a rule that so many replicas cannot follow.
 void check_rule(const Aggregation& rule, size_t replicas);
+
+// Throws: Error(invalid_argument) if the rule changes learning rates and this optimizer of `what`
+// takes one alone.
+void check_rule(const Aggregation& rule, const Optimizer& optimizer, const std::string& what);
 
 // `progress`: one entry per replica, ascending by replica; their next_step must agree under a rule
 // by steps. Throws: Error(invalid_argument) otherwise, and as check_rule().

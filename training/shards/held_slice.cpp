@@ -112,11 +112,20 @@ void HeldSlice::adopt(Restored restored) {
   written_ = WrittenValues(restored.next_step);
 }
 
-void HeldSlice::set_rule(std::unique_ptr<AggregationRule> rule) {
+void HeldSlice::set_rule(std::unique_ptr<AggregationRule> rule, ShardActions& out) {
+  if (rule_) terms_.counters.refuse(PushRefusal::step, rule_->held());
   rule_ = std::move(rule);
-  values_.previous_version = -1;  // steps are counted anew, so it is no step's version
+  const std::string why =
+      detail::concat("the rule changed to ", to_string(terms_.rule), " at step ",
+                     rule_->next_step(), ", before this gradient counted");
+  for (const auto& [key, tickets] : std::exchange(unacknowledged_, {}))
+    acknowledge(tickets, Errc::stale, why, out);
+  // Steps are counted anew, so it is no step's version.
+  values_.previous_version = -1;
+  if (!terms_.rule.by_steps()) values_.previous.reset();
   order_.keep_only(terms_.replicas);
   for (auto& [replica, reads] : reads_) reads.first = 0;
+  answer_waiting(out);
 }
 
 void HeldSlice::drop_waiting(const std::string& why, ShardActions& out) {
@@ -382,7 +391,7 @@ void HeldSlice::update_while_due(ShardActions& out) {
 
 void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) {
   fail_point(FailPoint::shard_apply_before);
-  AppliedUpdate applied{.epoch = terms_.epoch, .slice = slice_.id, .from = {}};
+  AppliedUpdate applied{.epoch = terms_.epoch, .slice = slice_.id, .from = {}, .rule = terms_.rule};
   const double factor = note_staleness(gradients);
   std::optional<Optimizer> damped;
   if (factor != 1) damped = at_rate_scale(*optimizer_, factor);

@@ -42,6 +42,7 @@ struct AppliedUpdate {
   std::vector<From> from;                // in the order of the sum
   std::vector<Gradient> gradients = {};  // the same; copies, as an update may take their memory
   Optimizer optimizer = {};              // at the rate scale
+  Aggregation rule = {};                 // that made it
 };
 
 enum class ShardState : uint8_t { empty, restoring, serving };
@@ -81,7 +82,9 @@ class HeldSlice {
   };
   Outcome check(SliceState&& state, Restored& out) const;
   void adopt(Restored restored);
-  void set_rule(std::unique_ptr<AggregationRule> rule);
+  // Takes another rule. Refuses the gradients that the one before holds, and lets pulls go that
+  // the new one does not.
+  void set_rule(std::unique_ptr<AggregationRule> rule, ShardActions& out);
   // Makes the updates from here on. Requires: the kind of the slice's optimizer.
   void set_optimizer(Optimizer optimizer) { optimizer_ = std::move(optimizer); }
   // Answers all requests that wait with `why`, refuses the gradients that the rule holds, and

@@ -19,7 +19,8 @@ Shard::Shard(Spec spec)
     if (!slices_.try_emplace(id, *terms_, std::move(slice)).second)
       throw Error(Errc::invalid_argument, "slice ", id, " is given twice");
   }
-  if (const Outcome o = set_replicas(spec.rule, std::move(spec.replicas)); !o)
+  ShardActions none;
+  if (const Outcome o = set_replicas(spec.rule, std::move(spec.replicas), none); !o)
     throw Error(o.code, o.text);
   if (slices_.empty()) terms_->state = State::serving;
 }
@@ -34,7 +35,8 @@ Outcome Shard::fence(uint64_t wanted, const char* what) const {
                                       terms_->epoch)};
 }
 
-Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress> replicas) {
+Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress> replicas,
+                            ShardActions& out) {
   std::sort(
       replicas.begin(), replicas.end(),
       [](const ReplicaProgress& a, const ReplicaProgress& b) { return a.replica < b.replica; });
@@ -43,10 +45,7 @@ Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress
     for (const auto& [id, slice] : slices_) {
       if (!slice.slice().optimizer) continue;
       rules[id] = make_rule(rule, replicas);
-      if (rule.damped && slice.slice().optimizer->kind == "ftrl")
-        throw Error(Errc::invalid_argument, describe(slice.slice()), " is trained by ftrl, whose ",
-                    "sums hold for one learning rate, and ", to_string(rule),
-                    " changes it; leave out the damping, or take another optimizer");
+      check_rule(rule, *slice.slice().optimizer, describe(slice.slice()));
     }
   } catch (const Error& e) {
     return {e.code(), e.what()};
@@ -54,7 +53,7 @@ Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress
   terms_->rule = rule;
   terms_->replicas.clear();
   for (const ReplicaProgress& s : replicas) terms_->replicas.insert(s.replica);
-  for (auto& [id, made] : rules) slices_.at(id).set_rule(std::move(made));
+  for (auto& [id, made] : rules) slices_.at(id).set_rule(std::move(made), out);
   for (auto& [id, pushes] : terms_->pushes) pushes.keep_only(terms_->replicas);
   return {};
 }
@@ -110,7 +109,7 @@ Outcome Shard::clear(uint64_t epoch, std::vector<ReplicaProgress> replicas, Shar
   if (Outcome o = begin_restore(epoch, out); !o) return o;
   int64_t begins = replicas.empty() ? 0 : replicas[0].next_step;
   for (const ReplicaProgress& replica : replicas) begins = std::min(begins, replica.next_step);
-  if (Outcome o = set_replicas(terms_->rule, std::move(replicas)); !o) return o;
+  if (Outcome o = set_replicas(terms_->rule, std::move(replicas), out); !o) return o;
   for (auto& [id, slice] : slices_) slice.clear(begins);
   terms_->state = slices_.empty() ? State::serving : State::empty;
   return {};
@@ -148,7 +147,8 @@ Outcome Shard::set_rule(uint64_t epoch, const Aggregation& rule,
       return {Errc::invalid_argument,
               detail::concat("the rule changes only between steps, and ", describe(slice.slice()),
                              " is within step ", slice.rule() ? slice.rule()->next_step() : 0)};
-  return set_replicas(rule, std::move(replicas));
+  ShardActions none;
+  return set_replicas(rule, std::move(replicas), none);
 }
 
 Outcome Shard::want_not_past(int64_t step) const {
@@ -158,6 +158,27 @@ Outcome Shard::want_not_past(int64_t step) const {
               detail::concat(describe(slice.slice()), " is at step ", slice.rule()->next_step(),
                              ", past the wanted step ", step)};
   return {};
+}
+
+// All replicas are at the step, so what came before it is over: a gradient that is still held, or
+// comes again, never counts.
+Outcome Shard::change_rule(uint64_t epoch, int64_t step, const Aggregation& rule,
+                           ShardActions& out) {
+  if (Outcome o = fence(epoch, "a rule"); !o) return o;
+  if (terms_->state != State::serving)
+    return {Errc::stale, detail::concat("the shard is ", to_string(terms_->state))};
+  std::vector<ReplicaProgress> progress;
+  for (const int32_t replica : terms_->replicas)
+    progress.push_back({.replica = replica, .next_step = step});
+  for (const auto& [id, slice] : slices_) {
+    if (!slice.rule()) continue;
+    for (const ReplicaProgress& p : slice.rule()->progress())
+      if (p.next_step > step)
+        return {Errc::stale, detail::concat("replica ", p.replica, " is at step ", p.next_step,
+                                            " of ", describe(slice.slice()), ", past step ", step,
+                                            ", at which the rule changes")};
+  }
+  return set_replicas(rule, std::move(progress), out);
 }
 
 Outcome Shard::set_rate_scale(uint64_t epoch, int64_t step, double scale) {

@@ -68,6 +68,11 @@ class Shard {
   // Sets another rule or other replicas. Refused with Errc::invalid_argument unless every replica
   // of every trained slice is at a boundary, with nothing waiting. Values and versions stay.
   Outcome set_rule(uint64_t epoch, const Aggregation& rule, std::vector<ReplicaProgress> replicas);
+  // Goes on with another rule from `step` on, which all replicas have come to: each gradient before
+  // it has counted, or never will. Stale if a replica is past it, or the shard does not serve;
+  // refused with Errc::invalid_argument, changing nothing, for a rule that the replicas or an
+  // optimizer cannot follow. Repeated before the next step it changes nothing.
+  Outcome change_rule(uint64_t epoch, int64_t step, const Aggregation& rule, ShardActions& out);
   // Multiplies the learning rates of all slices by `scale`, 1 at first, in each update from here
   // on. Stale if a slice is past `step`, as for capture(); refused with Errc::invalid_argument,
   // changing nothing, for a scale that at_rate_scale() (graph/optimizer.hpp) refuses. clear() and
@@ -108,7 +113,8 @@ class Shard {
 
  private:
   Outcome fence(uint64_t wanted, const char* what) const;
-  Outcome set_replicas(const Aggregation& rule, std::vector<ReplicaProgress> replicas);
+  Outcome set_replicas(const Aggregation& rule, std::vector<ReplicaProgress> replicas,
+                       ShardActions& out);
   Outcome want_not_past(int64_t step) const;
   void serve(ShardActions& out);
   HeldSlice* held(uint32_t slice);

@@ -128,6 +128,7 @@ FilingShard::behavior_type run_shard(FilingShard::stateful_pointer<ShardActorSta
       },
       [self](const BeginEpoch& m) { return self->state.begin_epoch(m); },
       [self](const SetRateScale& m) { return self->state.set_rate_scale(m); },
+      [self](const ChangeRule& m) { return self->state.change_rule(m); },
       [self](const WriteShard& m) { return self->state.write(m); },
       [self](const CaptureShard& m) { return self->state.hold(m); },
       [](const FileWorkDone& m) { m.go(); },

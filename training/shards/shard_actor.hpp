@@ -27,6 +27,7 @@ using ShardOrders = caf::typed_actor<
     caf::replies_to<GiveInitial>::with<caf::unit_t>,         // takes all first values of a slice
     caf::replies_to<BeginEpoch>::with<caf::unit_t>,          // is empty again, or restored
     caf::replies_to<SetRateScale>::with<caf::unit_t>,        // has other learning rates
+    caf::replies_to<ChangeRule>::with<caf::unit_t>,          // goes on with another rule
     caf::replies_to<CaptureShard>::with<caf::unit_t>,        // holds its state of a step
     caf::replies_to<WriteShard>::with<ShardFile>,            // writes the held state
     caf::replies_to<AskWaits>::with<Waits>>;                 // tells its waits

@@ -195,6 +195,20 @@ caf::result<caf::unit_t> ShardActorState::set_rate_scale(const SetRateScale& m) 
   return caf::unit;
 }
 
+caf::result<caf::unit_t> ShardActorState::change_rule(const ChangeRule& m) {
+  if (caf::error error = check_order()) return error;
+  ShardActions out;
+  Outcome outcome;
+  try {
+    outcome = shard->change_rule(m.epoch, m.step, aggregation_from_string(m.rule), out);
+  } catch (const Error& e) {
+    return to_caf(e.code(), e.what());
+  }
+  send(out);
+  if (!outcome) return outcome_error(outcome);
+  return caf::unit;
+}
+
 caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
   if (caf::error error = check_order()) return error;
   if (m.epoch < shard->epoch())

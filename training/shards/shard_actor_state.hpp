@@ -89,6 +89,7 @@ struct ShardActorState {
   caf::result<caf::unit_t> begin_epoch(const BeginEpoch& m);
   caf::error set_terms(const BeginEpoch& m);  // rule, replicas and rate scale
   caf::result<caf::unit_t> set_rate_scale(const SetRateScale& m);
+  caf::result<caf::unit_t> change_rule(const ChangeRule& m);
   caf::result<caf::unit_t> set_initial(const SetInitial& m);
   caf::result<caf::unit_t> give_initial(const GiveInitial& m);
   caf::result<caf::unit_t> set_values(uint64_t epoch, uint32_t slice, Tensor values);

@@ -134,6 +134,7 @@ ShardService::behavior_type run_shard_service(
       [self](const GiveInitial& m) { return pass_on(self, m); },
       [self](const BeginEpoch& m) { return pass_on(self, m); },
       [self](const SetRateScale& m) { return pass_on(self, m); },
+      [self](const ChangeRule& m) { return pass_on(self, m); },
       [self](const CaptureShard& m) { return pass_on(self, m); },
       [self](const WriteShard& m) { return pass_on(self, m); },
       [self](const DropContainer& m) {

@@ -41,7 +41,7 @@ class ShardWorld {
     plan.steps = o_.steps;
     plan.checkpoint_every = o_.checkpoint_every;
     plan.checkpoints = true;
-    plan.jumps = o_.rule.kind == Aggregation::Kind::sync_backup;
+    plan.rule = o_.rule;
     loop_ = std::make_unique<TrainLoop>(plan, next_steps);
     for (size_t m = 0; m < o_.shards; ++m) {
       ShardProcess process;

@@ -225,6 +225,7 @@ TEST_CASE("a member orders nothing of a shard that is another process's own") {
   const SetInitial values{container, 0, 0, 1, 0, std::string(16, 0)};
   const CaptureShard capture{container, 0, 1, 0, 1};
   const SetRateScale scale{container, 0, 1, 0, 0.5};
+  const ChangeRule change{container, 0, 1, 0, "async"};
   WriteShard write;
   write.container = container;
   write.epoch = write.capture = 1;
@@ -236,6 +237,7 @@ TEST_CASE("a member orders nothing of a shard that is another process's own") {
   CHECK(evil.answer(shards, values).first == Errc::invalid_argument);
   owner->request(its, kSoon, values).receive([] {}, refused);
   CHECK(evil.answer(shards, scale).first == Errc::invalid_argument);
+  CHECK(evil.answer(shards, change).first == Errc::invalid_argument);
   CHECK(evil.answer(shards, capture).first == Errc::invalid_argument);
   owner->request(its, kSoon, capture).receive([] {}, refused);
   CHECK(evil.answer<ShardFile>(shards, write).first == Errc::invalid_argument);

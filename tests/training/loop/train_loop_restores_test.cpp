@@ -29,7 +29,7 @@ TEST_CASE("lost shards end running steps, and every replica goes back to the res
 TEST_CASE("updates that the asynchronous rule had acknowledged are told as lost, and counted") {
   TrainLoop::Plan plan = plan_of({0, 1}, 9, 2);
   for (const bool async : {false, true}) {
-    plan.async = async;
+    if (async) plan.rule = Aggregation::async;
     TrainWorld world(plan);
     for (int i = 0; i < 2; ++i) world.done(0);
     for (int i = 0; i < 2; ++i) world.done(1);

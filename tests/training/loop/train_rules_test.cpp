@@ -19,7 +19,7 @@ using Starts = std::vector<std::pair<int64_t, int64_t>>;
 
 TEST_CASE("with backups a late replica goes on at the newest step, and stops at the last one") {
   const TrainLoop::Millis now{0};
-  TrainLoop loop({.replicas = {0, 1}, .steps = 4, .jumps = true}, {});
+  TrainLoop loop({.replicas = {0, 1}, .steps = 4, .rule = {Kind::sync_backup, 1}}, {});
   CHECK(started(loop.begin(now)) == Starts{{0, 0}, {1, 0}});
   for (int64_t step = 0; step < 2; ++step)
     CHECK(started(loop.step_done(0, step, 1, now)) == Starts{{0, step + 1}});
@@ -35,7 +35,7 @@ TEST_CASE("with backups a late replica goes on at the newest step, and stops at 
 
 TEST_CASE("with backups an error of the program ends the training, however late") {
   const TrainLoop::Millis now{0};
-  TrainLoop loop({.replicas = {0, 1}, .steps = 4, .jumps = true}, {});
+  TrainLoop loop({.replicas = {0, 1}, .steps = 4, .rule = {Kind::sync_backup, 1}}, {});
   loop.begin(now);
   loop.step_done(0, 0, 1, now);
   loop.step_failed(1, 0, Errc::bad_data, "a bad record", now);
@@ -61,8 +61,8 @@ TEST_CASE("every rule trains to its end, pauses between steps, and resumes from 
     CHECK(pauses.size() == 8);
     CHECK(parameter_values(fit.session).at("w").item<double>() > 1);
     for (const ParameterSlice& slice : parameter_slices(fit.session)) {
-      CHECK(slice.version == (options.rule.by_steps() ? 40 : 120));
-      if (options.rule == Aggregation{Kind::ssp, 0}) CHECK(slice.staleness_max <= 2);
+      CHECK(slice.version == (options.rule->by_steps() ? 40 : 120));
+      if (*options.rule == Aggregation{Kind::ssp, 0}) CHECK(slice.staleness_max <= 2);
     }
     options.resume = true;
     options.steps = 50;
@@ -79,7 +79,8 @@ TEST_CASE("every rule trains to its end, pauses between steps, and resumes from 
 TEST_CASE("a checkpoint of a training with backups is loaded by a program with fewer replicas") {
   Folder folder("load-rules");
   LocalFit fit(sgd(0.01), 2);
-  fit.train({.rule = {Kind::sync_backup, 1}, .steps = 5, .checkpoint_dir = folder.path()});
+  fit.train(
+      {.rule = Aggregation{Kind::sync_backup, 1}, .steps = 5, .checkpoint_dir = folder.path()});
   LocalFit one(sgd(0.01), 1);
   load_parameters(one.session, folder.path());
   CHECK(parameter_values(one.session).at("w").item<double>() ==
@@ -88,7 +89,7 @@ TEST_CASE("a checkpoint of a training with backups is loaded by a program with f
 
 TEST_CASE("a bound that does not fit the towers is refused before any step") {
   LocalFit fit(sgd(0.01), 2);
-  const TrainOptions options{.rule = {Kind::sync_backup, 2}, .steps = 5};
+  const TrainOptions options{.rule = Aggregation{Kind::sync_backup, 2}, .steps = 5};
   CHECK(error_text(Errc::invalid_argument, [&] {
           fit.train(options);
         }).find("leaves out 2 of 2 replicas") != std::string::npos);
@@ -99,7 +100,7 @@ TEST_CASE("backups are refused where programs share parameters") {
   const LocalCluster cluster({"/job:ps/task:0"});
   Fit fit;
   Session session = cluster.connect(fit.graph, {}, {.container = "shared", .replicas = 2});
-  const TrainOptions options{.rule = {Kind::sync_backup, 1}, .steps = 5};
+  const TrainOptions options{.rule = Aggregation{Kind::sync_backup, 1}, .steps = 5};
   CHECK(error_text(Errc::invalid_argument, [&] {
           train(session, fit.all, options);
         }).find("wants all replicas in one program") != std::string::npos);

@@ -96,7 +96,7 @@ TEST_CASE("no control message takes the memory that its sizes only claim") {
   read_all_hostile<InstallGraph, InstallParts, PartsInstalled, ConnectParts, FindService,
                    Description, EdgeCounts, Waits, TraceEvents>(system);
   read_all_hostile<CreateShard, DescribeShard, ShardDescription, SetInitial, BeginEpoch,
-                   SetRateScale, CaptureShard, WriteShard, ShardFile, DropContainer,
+                   SetRateScale, ChangeRule, CaptureShard, WriteShard, ShardFile, DropContainer,
                    RouteParameters, ShardLost>(system);
   CHECK(peak_kib() - before < 64 << 10);
 }
