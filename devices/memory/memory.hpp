@@ -12,7 +12,7 @@
 namespace troupe {
 
 struct MemoryStats {
-  int64_t used_bytes = 0;      // in tensors that are alive
+  int64_t used_bytes = 0;      // in tensors that are alive, and in segments
   int64_t reserved_bytes = 0;  // taken from the system: used and free blocks
   int64_t peak_bytes = 0;      // highest used_bytes so far
   int64_t budget_bytes = 0;    // reserved_bytes never exceeds it

@@ -1,6 +1,8 @@
 // Cuts segments into blocks and keeps the free ones.
 #include "devices/memory/segment_pool.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 
@@ -11,8 +13,13 @@ namespace {
 
 constexpr int64_t kSegmentBytes = int64_t{4} << 20;  // of the segments that hold several blocks
 constexpr int64_t kBlocksMax = 64;                   // in a segment
-// After the system refused a segment, so many requests go to the pool before the next attempt.
+// After a segment was refused, so many requests go to the pool before the next attempt.
 constexpr int64_t kRequestsBetween = 1000;
+
+size_t half_of_descriptors() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 2 : 0;
+}
 
 }  // namespace
 
@@ -21,16 +28,21 @@ class SegmentPool::Core final : public BufferOwner, public std::enable_shared_fr
   Buffer* allocate(int64_t bytes, PoolMemory& pool) {
     const int c = size_class::of(bytes);
     {
+      std::vector<Tensor> ended;
       std::lock_guard lock(mutex_);
       if (Buffer* const buffer = pop(c)) return buffer;
-      if (patience_ > 0 && patience_-- > 0) return nullptr;
+      if (patience_ > 0) {
+        --patience_;
+        return nullptr;
+      }
+      sweep(ended);
+      if (arenas_.size() >= segments_max_) return nullptr;
     }
     const int64_t block = size_class::block_bytes(c);
     const int64_t blocks = std::clamp(kSegmentBytes / block, int64_t{1}, kBlocksMax);
+    std::shared_ptr<const Segment> segment;
     auto claim = pool.claim(blocks * block);
-    if (!claim) return nullptr;
-    std::string why;
-    std::shared_ptr<const Segment> segment = Segment::make(blocks * block, why);
+    if (std::string why; claim) segment = Segment::make(blocks * block, why);
     std::lock_guard lock(mutex_);
     if (!segment) {
       patience_ = kRequestsBetween;
@@ -49,15 +61,20 @@ class SegmentPool::Core final : public BufferOwner, public std::enable_shared_fr
     if (arena.used == 0 && (arena.closed || orphaned_)) ended = take_out(arena);
   }
 
-  void retire(Buffer* buffer) {
+  void retire(Tensor tensor) {
+    std::vector<Tensor> ended;
     std::lock_guard lock(mutex_);
-    Arena& arena = *line_of(buffer)->arena;
+    sweep(ended);
+    if (orphaned_) return;  // no device writes any more
+    Arena& arena = *line_of(buffer_of(tensor))->arena;
     arena.closed = true;
     drop_free_blocks(arena);
+    retired_.push_back(std::move(tensor));
   }
 
   // Gives the segments back whose blocks are all free. Returns whether there was one.
   bool trim() {
+    sweep();
     std::vector<std::unique_ptr<Arena>> ended;
     std::lock_guard lock(mutex_);
     for (size_t i = arenas_.size(); i-- > 0;)
@@ -67,8 +84,10 @@ class SegmentPool::Core final : public BufferOwner, public std::enable_shared_fr
 
   void orphan() {
     {
+      std::vector<Tensor> retired;
       std::lock_guard lock(mutex_);
       orphaned_ = true;
+      retired.swap(retired_);
     }
     trim();
   }
@@ -113,20 +132,31 @@ class SegmentPool::Core final : public BufferOwner, public std::enable_shared_fr
     return buffer;
   }
 
+  // Moves the retired tensors that nobody else holds to `ended`, for the end of the lock.
+  void sweep(std::vector<Tensor>& ended) {
+    for (Tensor& tensor : retired_)
+      if (tensor.unique()) ended.push_back(std::move(tensor));
+    std::erase_if(retired_, [](const Tensor& tensor) { return !tensor.defined(); });
+  }
+  void sweep() {
+    std::vector<Tensor> ended;
+    std::lock_guard lock(mutex_);
+    sweep(ended);
+  }
+
   void add(std::shared_ptr<const Segment> segment, std::unique_ptr<PoolMemory::Claim> claim, int c,
            int64_t blocks) {
-    auto arena = std::make_unique<Arena>();
+    Arena* const arena = arenas_.emplace_back(std::make_unique<Arena>()).get();
     arena->segment = std::move(segment);
     arena->claim = std::move(claim);
     arena->keep = shared_from_this();
     arena->size_class = c;
     for (int64_t i = blocks; i-- > 0;) {  // so that the list is in the order of addresses
       char* const at = arena->segment->mapping->address() + i * size_class::block_bytes(c);
-      new (at) Line{arena.get(), nullptr};
+      new (at) Line{arena, nullptr};
       push(new (at + size_class::kLine - sizeof(Buffer))
                Buffer{{1}, static_cast<uint32_t>(c), this});
     }
-    arenas_.push_back(std::move(arena));
   }
 
   void drop_free_blocks(const Arena& arena) {
@@ -146,9 +176,11 @@ class SegmentPool::Core final : public BufferOwner, public std::enable_shared_fr
     return out;
   }
 
-  mutable std::mutex mutex_;  // guards the rest
+  const size_t segments_max_ = half_of_descriptors();
+  std::mutex mutex_;  // guards the rest
   std::array<Buffer*, size_class::kCount> free_{};
   std::vector<std::unique_ptr<Arena>> arenas_;
+  std::vector<Tensor> retired_;
   int64_t patience_ = 0;
   bool orphaned_ = false;
 };
@@ -182,10 +214,10 @@ SegmentPool::Place SegmentPool::place_of(const Tensor& tensor) {
   return Core::place_of(buffer, tensor.raw());
 }
 
-void SegmentPool::retire(const Tensor& tensor) {
-  if (mutant(Mutant::segment_used_again)) return;
+void SegmentPool::retire(Tensor tensor) {
   Buffer* const buffer = buffer_of(tensor);
-  if (auto* const core = dynamic_cast<Core*>(buffer->owner)) core->retire(buffer);
+  if (!buffer || mutant(Mutant::segment_used_again)) return;
+  if (auto* const core = dynamic_cast<Core*>(buffer->owner)) core->retire(std::move(tensor));
 }
 
 }  // namespace troupe

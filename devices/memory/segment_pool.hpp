@@ -2,6 +2,9 @@
 // in segments and circulate in free lists, one per size class. While no process reads segments, and
 // for small blocks, it passes on to the device's pool, as it does if the system has no segments.
 //
+// Statistics count a segment as a whole, and held() does not list its blocks. Segments take at most
+// half of the descriptors that the process may have.
+//
 // A buffer may outlive its pool.
 // Owner: the device. Thread: any.
 #pragma once
@@ -48,9 +51,9 @@ class SegmentPool final : public Memory {
     int64_t offset = 0;
   };
   static Place place_of(const Tensor& tensor);
-  // The block of a tensor in a segment is not used again, once it is free: a process that nothing
-  // is known of may still read it.
-  static void retire(const Tensor& tensor);
+  // Takes a tensor in a segment that a process which nothing is known of may still read: keeps it
+  // until nobody else does, so that nobody writes to it, and no block of its segment is used again.
+  static void retire(Tensor tensor);
 
  private:
   class Core;

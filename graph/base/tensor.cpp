@@ -312,6 +312,9 @@ void Tensor::refuse_access(DType wanted) const {
   if (wanted != dtype_)
     throw Error(Errc::invalid_argument, "the elements of a tensor ", dtype_, shape(),
                 " were read as ", wanted, "; read them as ", dtype_, ", or cast() the value");
+  if (on_host())
+    throw Error(Errc::invalid_argument, "the elements of a tensor ", dtype_, shape(),
+                " cannot be written: they are in memory of another process; write to a clone()");
   throw InternalError("the elements of a tensor ", dtype_, shape(),
                       " were read on the host, but they are on a device");
 }

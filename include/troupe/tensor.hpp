@@ -244,6 +244,7 @@ struct Buffer {
   static constexpr uint32_t kForeign = 1u << 31;
   // Host code must not dereference the address.
   static constexpr uint32_t kOffHost = 1u << 30;
+  static constexpr uint32_t kReadOnly = 1u << 29;  // the address cannot be written to
 
   std::atomic<uint32_t> refs;
   uint32_t tag;  // the flags above; the other bits belong to the owner (a size class, say)
@@ -333,10 +334,10 @@ class Tensor {
     const int64_t i = offset_of(dtype_of<T>, std::span(indices.begin(), indices.size()), at);
     return data<T>()[i];
   }
-  // For the maker of the tensor, before it gives the handle away.
+  // For the maker of the tensor, before it gives the handle away; for others it may throw.
   template <class T>
   T* mutable_data() {
-    check_access(dtype_of<T>);
+    check_access(dtype_of<T>, Buffer::kReadOnly);
     return reinterpret_cast<T*>(address());
   }
   const void* raw() const { return address(); }
@@ -379,8 +380,8 @@ class Tensor {
     return buffer_ ? static_cast<char*>(buffer_->data()) + int64_t{offset_} * size_of(dtype_)
                    : nullptr;
   }
-  void check_access(DType wanted) const {
-    if (wanted != dtype_ || !on_host()) [[unlikely]]
+  void check_access(DType wanted, uint32_t barred = 0) const {
+    if (wanted != dtype_ || !buffer_ || (buffer_->tag & (Buffer::kOffHost | barred))) [[unlikely]]
       refuse_access(wanted);
   }
   [[noreturn]] void refuse_access(DType wanted) const;

@@ -120,13 +120,17 @@ class AsioConnection final : public Connection,
       do {
         n = ::sendmsg(socket_.native_handle(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
       } while (n < 0 && errno == EINTR);
-      // Other errors show up on the reading side, which reports them.
       if (n > 0) done += static_cast<size_t>(n);
-      if (n < 0 || static_cast<size_t>(n) < wanted) {
-        if (n >= 0 || errno == EAGAIN || errno == EWOULDBLOCK) wait_write();
-        return done;
+      if (n >= 0 && static_cast<size_t>(n) == wanted) {
+        at += count;
+        continue;
       }
-      at += count;
+      if (n >= 0 || errno == EAGAIN || errno == EWOULDBLOCK)
+        wait_write();
+      else if (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM)
+        try_later();  // the system has no room for it, though the socket has
+      // Other errors show up on the reading side, which reports them.
+      return done;
     }
     return done;
   }
@@ -158,6 +162,14 @@ class AsioConnection final : public Connection,
         if (const auto handlers = self->handlers_; handlers && !error && !self->is_closed())
           handlers->on_drained();
       });
+    });
+  }
+
+  void try_later() {
+    auto pause = std::make_shared<asio::steady_timer>(io_, std::chrono::milliseconds(10));
+    pause->async_wait([self = shared_from_this(), pause](const boost::system::error_code&) {
+      if (const auto handlers = self->handlers_; handlers && !self->is_closed())
+        handlers->on_drained();
     });
   }
 

@@ -14,7 +14,7 @@ constexpr size_t kWaitingMax = 64;
 struct Borrowed final : BufferOwner {
   Borrowed(void* elements, std::shared_ptr<const Mapping> lies_in, std::shared_ptr<GivenBack> to,
            uint64_t number)
-      : buffer{{{1}, Buffer::kForeign, this}, elements},
+      : buffer{{{1}, Buffer::kForeign | Buffer::kReadOnly, this}, elements},
         mapping(std::move(lies_in)),
         given_back(std::move(to)),
         loan(number) {}
@@ -47,7 +47,7 @@ BorrowedTensors::Outcome BorrowedTensors::borrow(const LoanPlace& place, const T
   if (!claim.defined || !is_floating(claim.dtype)) return bad("such a message has none");
   if (place.segment_bytes != 0) {
     if (waiting_.empty()) return bad("its descriptor has not come");
-    if (known_.size() >= kSegmentsMax) return bad("too many segments");
+    if (known_.size() >= 2 * kSegmentsMax) return bad("too many segments");
     Known segment{place.segment_bytes, std::move(waiting_.front()), nullptr};
     waiting_.pop_front();
     if (!known_.emplace(place.segment, std::move(segment)).second)

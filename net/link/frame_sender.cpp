@@ -213,11 +213,14 @@ void FrameSender::close() {
   SendQueue queue;  // tensors are released outside of the lock
   WriteQueue writing;
   std::map<uint64_t, Tensor> lent;
-  std::lock_guard lock(mutex_);
-  sealed_ = closed_ = true;
-  std::swap(queue, queue_);
-  lent = lent_.end();
-  if (!pumping_) std::swap(writing, writing_);
+  {
+    std::lock_guard lock(mutex_);
+    sealed_ = closed_ = true;
+    std::swap(queue, queue_);
+    lent = lent_.end();
+    if (!pumping_) std::swap(writing, writing_);
+  }
+  LentTensors::retire(std::move(lent));
 }
 
 int64_t FrameSender::bytes_out() const {

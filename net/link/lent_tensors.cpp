@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "graph/base/buffer.hpp"
+#include "net/link/frame.hpp"
 #include "graph/base/mutant.hpp"
 
 namespace troupe {
@@ -17,12 +18,17 @@ void LentTensors::begin(SegmentPool& pool) {
 std::map<uint64_t, Tensor> LentTensors::end() {
   SegmentPool* const pool = pool_.exchange(nullptr);
   if (!pool) return {};
-  for (const auto& [loan, tensor] : lent_) SegmentPool::retire(tensor);
   pool->remove_reader();
   segments_.clear();
   bytes_ = 0;
   return std::exchange(lent_, {});
 }
+
+void LentTensors::retire(std::map<uint64_t, Tensor> lent) {
+  for (auto& [loan, tensor] : lent) SegmentPool::retire(std::move(tensor));
+}
+
+static_assert(SegmentPool::kLeast >= kInlineMax, "a tensor that is lent does not fit in a frame");
 
 bool LentTensors::may_lend(const Tensor& tensor) {
   return tensor.defined() && is_floating(tensor.dtype()) &&

@@ -33,14 +33,15 @@ class LentTensors {
  public:
   LentTensors() = default;
   LentTensors(const LentTensors&) = delete;
-  ~LentTensors() { end(); }
+  ~LentTensors() { retire(end()); }
   // From now on tensors may be lent; copies are made in `pool`.
   void begin(SegmentPool& pool);
   // The pool from begin() to end(), otherwise null. Any thread.
   SegmentPool* pool() const { return pool_.load(std::memory_order_acquire); }
-  // Nothing is lent any more. Retires and returns the tensors that still were, as a peer that is
-  // cut off may read on; the caller drops them outside of its lock.
+  // Nothing is lent any more. Returns the tensors that still were, which want to be retired
+  // (SegmentPool), outside of the caller's lock: a peer that is cut off may read on.
   std::map<uint64_t, Tensor> end();
+  static void retire(std::map<uint64_t, Tensor> lent);
 
   // True if the tensor may be lent, by its dtype and size.
   static bool may_lend(const Tensor& tensor);

@@ -162,6 +162,7 @@ ConnectionHandlers::Room Link::room() {
 
 void Link::received(size_t count) {
   const auto self = shared_from_this();  // a host may release the link during this call
+  if (state_ == State::closed) return;
   liveness_.bytes_came();
   if (const auto elements = reassembly_.room(); buffer_.unread().empty() && !elements.empty()) {
     const size_t into = std::min(count, elements.size());

@@ -117,6 +117,7 @@ TEST_CASE("a free block is used again; a retired one is not, and its segment end
   const std::weak_ptr<const Segment> old = SegmentPool::place_of(lent).segment;
   CHECK(SegmentPool::place_of(beside).segment == old.lock());
   SegmentPool::retire(lent);
+  CHECK(!may_be_written(lent));
   lent.reset();
   const Tensor next = make();
   CHECK(SegmentPool::place_of(next).segment != old.lock());
@@ -142,8 +143,20 @@ TEST_CASE("segments count in the budget, and free ones go when it is short") {
   kept.push_back(made(pool, 14 * kMiB));
   CHECK(kept[0].defined());
   kept.clear();
-  kept.push_back(made(segments, 10 * kMiB));  // the pool's free memory goes, too
-  CHECK(owner_of(kept[0]) == segments.owner());
+  SegmentPool others(pool);
+  others.add_reader();
+  kept.push_back(made(others, 10 * kMiB));  // the pool's free memory goes, too
+  CHECK(owner_of(kept[0]) == others.owner());
+}
+
+TEST_CASE("a descriptor whose pages do not exist is not mapped") {
+  const Descriptor sparse(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(::ftruncate(sparse.number(), kMiB) == 0);
+  REQUIRE(::fcntl(sparse.number(), F_ADD_SEALS,
+                  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0);
+  const Mapped read(sparse, kMiB);
+  CHECK(read.is_bad);
+  CHECK(read.why == "not all of its pages exist");
 }
 
 TEST_CASE("a buffer in a segment outlives the pools") {

@@ -68,6 +68,9 @@ TEST_CASE("a large tensor is read where it lies, and held until the reader gives
   CHECK(theirs.at<float>({7}) == -1);
   CHECK(theirs.unique());
   CHECK(!may_be_written(theirs));
+  CHECK_THROWS_WITH(theirs.mutable_data<float>(),
+                    "the elements of a tensor f32[1000000] cannot be written: they are in "
+                    "memory of another process; write to a clone()");
   CHECK(!mine.unique());
   p.net.run_for(1s);
   CHECK(!mine.unique());
@@ -134,8 +137,9 @@ TEST_CASE("a reader that is cut off may read on: its block is not used again") {
   Tensor mine = p.ramp_of_a(100'000);
   const std::weak_ptr<const Segment> segment = SegmentPool::place_of(mine).segment;
   const Tensor theirs = p.arrives(mine);
-  mine.reset();
   p.a.link->close_now("cut off");
+  CHECK(!may_be_written(mine));
+  mine.reset();
   CHECK(!p.segments[0].has_readers());
   p.segments[0].add_reader();
   for (int i = 0; i < 20; ++i) {
