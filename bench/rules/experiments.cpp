@@ -2,6 +2,7 @@
 #include "bench/rules/experiments.hpp"
 
 #include <algorithm>
+#include <ctime>
 
 #include "troupe/error.hpp"
 
@@ -46,23 +47,34 @@ double fit_slow_share(StepTimes times, int64_t updates) {
   return share;
 }
 
+double cpu_seconds() {  // of this thread
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 }  // namespace
 
-VirtualWorkers plain_workers(const Aggregation& rule, int32_t workers, const StepTimes& times) {
+VirtualWorkers plain_workers(const Aggregation& rule, int32_t workers, const StepTimes& times,
+                             int32_t shards) {
   const Tensor one = Tensor::of<float>({1}, {1});
-  const Slice slice{.id = 0,
-                    .parameter = "w",
-                    .dtype = DType::f32,
-                    .shape = {1},
-                    .size = 1,
-                    .optimizer = sgd(1e-3)};
+  std::vector<Slice> slices;
+  for (int32_t i = 0; i < shards; ++i)
+    slices.push_back({.id = static_cast<uint32_t>(i),
+                      .parameter = detail::concat("w", i),
+                      .dtype = DType::f32,
+                      .shape = {1},
+                      .size = 1,
+                      .optimizer = sgd(1e-3),
+                      .shard = i});
+  const std::vector<Tensor> ones(slices.size(), one);
   return {{.rule = rule,
            .workers = workers,
            .times = times,
            .transfer_seconds = published::kTransferSeconds},
-          {slice},
-          {one},
-          [one](int32_t, int64_t, const std::vector<Tensor>&) { return std::vector{one}; }};
+          slices,
+          ones,
+          [ones](int32_t, int64_t, const std::vector<Tensor>&) { return ones; }};
 }
 
 Aggregation rule_with_backups(int32_t backups) {
@@ -99,6 +111,23 @@ StepTimes fit_step_times(double spread, double slow_mean, int64_t updates) {
 StepPair sync_and_async(int32_t workers, const StepTimes& times, int64_t steps) {
   return {.sync = median_worker_step(Aggregation::sync, workers, times, steps),
           .async = median_worker_step(Aggregation::async, workers, times, steps)};
+}
+
+StepCost step_cost(const Aggregation& rule, int32_t workers, int32_t shards, const StepTimes& times,
+                   int64_t steps) {
+  const int64_t updates = rule.by_steps() ? 1 : workers;
+  VirtualWorkers all = plain_workers(rule, workers, times, shards);
+  all.run_to_version(updates);
+  const int64_t messages = all.messages(), looks = all.looks();
+  const double begin = cpu_seconds();
+  all.run_to_version(updates * (1 + steps));
+  const double seconds = cpu_seconds() - begin;
+  const auto a_step = [&](int64_t n) {
+    return static_cast<double>(n) / static_cast<double>(steps);
+  };
+  return {.messages = a_step(all.messages() - messages),
+          .looks = a_step(all.looks() - looks),
+          .seconds = seconds / static_cast<double>(steps)};
 }
 
 }  // namespace troupe::bench

@@ -24,8 +24,10 @@ constexpr double kSyncOfAsync = 1.10;   // 6.3: a median synchronous step, in as
 constexpr double kTransferSeconds = (0.613 - 0.147) / 99 * 16 / 17;
 }  // namespace published
 
-// Workers that train one parameter of a single element: the time of steps does not depend on it.
-VirtualWorkers plain_workers(const Aggregation& rule, int32_t workers, const StepTimes& times);
+// Workers that train parameters of a single element, one on each shard: the time of steps does not
+// depend on them.
+VirtualWorkers plain_workers(const Aggregation& rule, int32_t workers, const StepTimes& times,
+                             int32_t shards = 1);
 
 // The rule of n workers and b backups: `sync` for none.
 Aggregation rule_with_backups(int32_t backups);
@@ -47,5 +49,14 @@ struct StepPair {
   double sync = 0, async = 0;
 };
 StepPair sync_and_async(int32_t workers, const StepTimes& times, int64_t steps);
+
+// One step of each of so many workers: the messages to and from the shards; the replicas and the
+// waiting pulls that the shards looked at one by one to answer them; and the CPU seconds of the
+// shards and the workers' loop, without computing and without sending.
+struct StepCost {
+  double messages = 0, looks = 0, seconds = 0;
+};
+StepCost step_cost(const Aggregation& rule, int32_t workers, int32_t shards, const StepTimes& times,
+                   int64_t steps);
 
 }  // namespace troupe::bench

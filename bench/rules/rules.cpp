@@ -1,5 +1,6 @@
-// rules [--only A,B] [--updates N]: the aggregation rules with workers in
-// virtual time, against published numbers. docs/learning_protocols.md has the results.
+// rules [--only A,B] [--updates N] [--shards S]: the aggregation rules with workers in virtual
+// time, against published numbers. docs/learning_protocols.md has the results.
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -60,18 +61,37 @@ void async(const Options& options) {
   }
 }
 
+void cost_of_a_step(const Options& options) {
+  const StepTimes times{.median = 1, .spread = kSpread, .slow_share = 0.1, .slow_mean = kSlowMean};
+  const auto shards = static_cast<int32_t>(options.integer("shards", 100));
+  for (const char* const rule : {"sync", "sync-backup:4", "ssp:0", "ssp:3", "async"})
+    for (const int32_t workers : {10, 30, 100, 300, 1000}) {
+      const StepCost cost = step_cost(aggregation_from_string(rule), workers, shards, times,
+                                      std::max(3, 300 / workers));
+      const std::vector<std::pair<std::string, std::string>> config = {
+          {"rule", detail::concat("\"", rule, "\"")},
+          {"workers", std::to_string(workers)},
+          {"shards", std::to_string(shards)}};
+      say(options, "messages_per_step", cost.messages, "1", config);
+      say(options, "looks_per_step", cost.looks, "1", config);
+      say(options, "cpu_per_step", cost.seconds * 1e3, "ms", config);
+      say(options, "cpu_per_message", cost.seconds / cost.messages * 1e9, "ns", config);
+    }
+}
+
 }  // namespace
 
 int rules(const Options& options) {
   const std::string only = options.text("only", "");
   const std::vector<std::pair<std::string, std::function<void(const Options&)>>> all = {
-      {"backups", backups}, {"async", async}};
+      {"backups", backups}, {"async", async}, {"cost", cost_of_a_step}};
   bool any = false;
   for (const auto& [name, run] : all)
     if (only.empty() || detail::concat(",", only, ",").find("," + name + ",") != std::string::npos)
       run(options), any = true;
   if (!any)
-    throw Error(Errc::invalid_argument, "--only wants some of backups,async, got \"", only, "\"");
+    throw Error(Errc::invalid_argument, "--only wants some of backups,async,cost, got \"", only,
+                "\"");
   return 0;
 }
 

@@ -56,6 +56,15 @@ std::vector<Tensor> VirtualWorkers::values() const {
   return out;
 }
 
+int64_t VirtualWorkers::looks() const {
+  int64_t out = 0;
+  for (const auto& shard : shards_) {
+    out += shard->counters().pull_looks;
+    for (const Slice& slice : shard->slices()) out += shard->find(slice.id)->rule()->looks();
+  }
+  return out;
+}
+
 double VirtualWorkers::next_time() const {
   return computing_.empty() ? link_.next() : std::min(link_.next(), computing_.top().at);
 }

@@ -87,6 +87,10 @@ class AggregationRule {
   virtual bool take(std::vector<Contribution>& out) = 0;
 
   virtual PullVerdict pull(int32_t replica, int64_t step) const = 0;  // step -1: the newest
+  // No pull of this step or an earlier one waits. It moves in push(), take(), skip() and go_on().
+  virtual int64_t open_to() const = 0;
+  // Replicas that the calls above have looked at one by one, for tests of their cost.
+  virtual int64_t looks() const { return 0; }
 
   virtual int compare_step(
       int64_t step) const = 0;  // of a snapshot "at step": 0 now, > 0 not yet, < 0 too late

@@ -42,6 +42,7 @@ class AsyncRule final : public AggregationRule {
   }
 
   PullVerdict pull(int32_t, int64_t) const override { return {}; }
+  int64_t open_to() const override { return INT64_MAX; }
   int compare_step(int64_t) const override { return 0; }
   int64_t next_step() const override {
     int64_t least = replicas_.empty() ? 0 : replicas_.begin()->second.next_step;

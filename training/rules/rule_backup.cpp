@@ -73,7 +73,9 @@ class BackupRule final : public RuleBySteps {
  private:
   // True if a replica may still push for the open round, which has these gradients.
   bool may_come(const Round& round) const {
+    if (!some_have_left()) return round.size() < first_.size();
     return std::any_of(first_.begin(), first_.end(), [&](const auto& replica) {
+      ++looks_;
       return replica.second <= step_ && !round.count(replica.first);
     });
   }

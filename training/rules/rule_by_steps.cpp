@@ -1,6 +1,8 @@
 // Rounds of gradients, by step.
 #include "training/rules/rule_by_steps.hpp"
 
+#include <algorithm>
+
 namespace troupe {
 namespace {
 
@@ -12,7 +14,7 @@ constexpr int64_t kAheadMax = 64;
 
 RuleBySteps::RuleBySteps(const std::vector<ReplicaProgress>& progress) {
   for (const ReplicaProgress& p : progress) first_[p.replica] = p.next_step;
-  if (!progress.empty()) step_ = progress.front().next_step;
+  if (!progress.empty()) step_ = farthest_ = progress.front().next_step;
 }
 
 const RuleBySteps::Round* RuleBySteps::find(int64_t step) const {
@@ -55,6 +57,7 @@ bool RuleBySteps::leave(int32_t replica, int64_t first) {
   const auto mine = first_.find(replica);
   if (mine == first_.end() || first <= mine->second) return false;
   mine->second = first;
+  farthest_ = std::max(farthest_, first);
   return true;
 }
 

@@ -18,6 +18,8 @@ class RuleBySteps : public AggregationRule {
     return step == step_ ? 0 : step > step_ ? 1 : -1;
   }
   int64_t next_step() const override { return step_; }
+  int64_t open_to() const override { return step_; }
+  int64_t looks() const override { return looks_; }
   std::vector<ReplicaProgress> progress() const override;
   int64_t held() const override;
   std::vector<int32_t> missing() const override;
@@ -40,14 +42,19 @@ class RuleBySteps : public AggregationRule {
   PullVerdict pull_ahead(int64_t step) const;
   // No gradient of the replica comes any more for steps before `first`; false: it is known.
   bool leave(int32_t replica, int64_t first);
+  // False: all replicas are in the open step, and none of them needs a look.
+  bool some_have_left() const { return farthest_ > step_; }
 
   std::map<int32_t, int64_t> first_;  // by replica: no gradient of an earlier step comes any more
   int64_t step_ = 0;                  // the open one
   std::map<int64_t, Round> rounds_;   // by step: the open one and those ahead of it
+  mutable int64_t looks_ = 0;
 
  private:
   const Round* find(int64_t step) const;
   Round* find(int64_t step);
+
+  int64_t farthest_ = 0;  // the largest step in first_
 };
 
 }  // namespace troupe

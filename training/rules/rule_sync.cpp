@@ -43,7 +43,9 @@ class SyncRule final : public RuleBySteps {
   }
 
   std::optional<int32_t> skip(std::vector<Contribution>& lost) override {
+    if (!some_have_left()) return std::nullopt;
     const auto left = std::find_if(first_.begin(), first_.end(), [&](const auto& replica) {
+      ++looks_;
       return replica.second > step_ && (!open() || !open()->count(replica.first));
     });
     if (left == first_.end()) return std::nullopt;

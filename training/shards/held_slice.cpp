@@ -18,12 +18,14 @@ namespace {
 // The step at which each of the shard's replicas continues: its own progress, or the slowest one's.
 std::vector<ReplicaProgress> progress_of(const SliceState& state,
                                          const std::set<int32_t>& replicas) {
+  std::map<int32_t, ReplicaProgress> known;
+  for (const ReplicaProgress& p : state.progress) known.insert_or_assign(p.replica, p);
   std::vector<ReplicaProgress> out;
   for (const int32_t replica : replicas) {
-    ReplicaProgress mine{.replica = replica, .next_step = state.next_step};
-    for (const ReplicaProgress& p : state.progress)
-      if (p.replica == mine.replica) mine = p;
-    out.push_back(mine);
+    const auto mine = known.find(replica);
+    out.push_back(mine != known.end()
+                      ? mine->second
+                      : ReplicaProgress{.replica = replica, .next_step = state.next_step});
   }
   return out;
 }
@@ -113,18 +115,18 @@ void HeldSlice::adopt(Restored restored) {
 }
 
 void HeldSlice::set_rule(std::unique_ptr<AggregationRule> rule, ShardActions& out) {
-  if (rule_) terms_.counters.refuse(PushRefusal::step, rule_->held());
   rule_ = std::move(rule);
   const std::string why =
       detail::concat("the rule changed to ", to_string(terms_.rule), " at step ",
                      rule_->next_step(), ", before this gradient counted");
-  for (const auto& [key, tickets] : std::exchange(unacknowledged_, {}))
-    acknowledge(tickets, Errc::stale, why, out);
+  for (const auto& [from, tickets] : std::exchange(unacknowledged_, {}))
+    refuse(from.first, tickets, PushRefusal::step, Errc::stale, why, out);
   // Steps are counted anew, so it is no step's version.
   values_.previous_version = -1;
   if (!terms_.rule.by_steps()) values_.previous.reset();
   order_.keep_only(terms_.replicas);
   for (auto& [replica, reads] : reads_) reads.first = 0;
+  reading_ = {};
   answer_waiting(out);
 }
 
@@ -133,17 +135,18 @@ void HeldSlice::drop_waiting(const std::string& why, ShardActions& out) {
   order_.begin_again(why, parked);
   refuse(parked, out);
   reads_.clear();
+  reading_ = {};
   if (rule_) rule_ = make_rule(terms_.rule, rule_->progress());
   for (const auto& [from, tickets] : std::exchange(unacknowledged_, {}))
     refuse(from.first, tickets, PushRefusal::epoch, Errc::stale, why, out);
-  terms_.counters.pulls_waiting -= static_cast<int64_t>(pulls_.size());
-  for (const WaitingPull& w : std::exchange(pulls_, {}))
+  for (const WaitingPulls::Waiting& w : pulls_.take()) {
+    --terms_.counters.pulls_waiting;
     refuse(w.pull, w.to, Errc::stale, why, out);
+  }
 }
 
 void HeldSlice::forget(uint64_t from) {
-  const auto gone = static_cast<int64_t>(
-      std::erase_if(pulls_, [&](const WaitingPull& w) { return w.to == from; }));
+  const int64_t gone = pulls_.forget(from);
   terms_.counters.pulls_waiting -= gone;
   terms_.counters.pulls_refused += gone;
   for (auto& [key, tickets] : unacknowledged_)
@@ -238,6 +241,7 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
     order_.renew(p.replica, p.incarnation, refused);
     refuse(std::exchange(refused, {}), out);
     reads_.erase(p.replica);
+    reading_ = {};
   }
   if (p.step < 0 || p.sequence < 0)
     return no(PushRefusal::step, Errc::invalid_argument,
@@ -331,17 +335,19 @@ void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
         out);
   if (mutant(Mutant::ack_before_apply)) acknowledge(tickets, Errc::ok, {}, out);
   unacknowledged_[{p.replica, p.step}] = std::move(tickets);
+  const int64_t open = rule_->open_to();
   rule_->push({p.replica, p.step, p.incarnation, std::move(p.gradient)});
-  update_while_due(out);
+  update_while_due(open, out);
 }
 
 void HeldSlice::end_steps_before(int64_t first, int32_t replica, ShardActions& out) {
   if (!rule_ || first <= 0) return;
+  const int64_t open = rule_->open_to();
   const bool due = rule_->go_on(replica, first);
   Reads& reads = reads_[replica];
   reads.first = std::max(reads.first, first);
-  if (skip(out) || due) update_while_due(out);
-  if (due) answer_waiting(out);
+  if (skip(out) || due) update_while_due(open, out);
+  if (rule_->open_to() != open) answer_waiting(out);
   free_previous();
 }
 
@@ -351,8 +357,12 @@ void HeldSlice::free_previous() {
   SliceValues& s = values_;
   if (!terms_.rule.by_steps() || !fills_block_of(terms_.memory, s.previous)) return;
   const int64_t next = rule_->next_step();
-  for (const int32_t replica : terms_.replicas)
-    if (reads_[replica].first < next) return;
+  if (reading_.step != next) reading_ = {next, INT32_MIN};
+  for (auto it = terms_.replicas.lower_bound(reading_.replica); it != terms_.replicas.end(); ++it)
+    if (reads_[*it].first < next) {
+      reading_.replica = *it;
+      return;
+    }
   s.previous.reset();
   s.previous_version = -1;
 }
@@ -376,14 +386,15 @@ bool HeldSlice::skip(ShardActions& out) {
   return true;
 }
 
-void HeldSlice::update_while_due(ShardActions& out) {
+void HeldSlice::update_while_due(int64_t open, ShardActions& out) {
   std::vector<Contribution> gradients;
   do {
     while (rule_->take(gradients)) {
       update(gradients, out);
       gradients.clear();  // frees their memory before the answers go out
       free_previous();
-      answer_waiting(out);
+      if (rule_->open_to() != open) answer_waiting(out);
+      open = rule_->open_to();
       terms_.captures.moved(*this);
     }
   } while (skip(out));
@@ -438,15 +449,14 @@ void HeldSlice::pull(const Pull& p, uint64_t from, ShardActions& out) {
   if (answer(p, from, out)) return;
   if (p.rows.defined() && !names_rows(slice_, p))
     return refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);
-  for (WaitingPull& w : pulls_)
-    if (w.to == from && w.pull.ticket == p.ticket) {  // sent again; one answer is enough
-      ++terms_.counters.pulls_refused;
-      return;
-    }
+  if (pulls_.has(from, p)) {  // sent again; one answer is enough
+    ++terms_.counters.pulls_refused;
+    return;
+  }
   if (terms_.counters.pulls_waiting >= kWaitingPullsMax)
     return refuse(p, from, Errc::out_of_memory,
                   detail::concat(kWaitingPullsMax, " pulls wait already; ask again later"), out);
-  pulls_.push_back({p, from});
+  pulls_.add(p, from);
   ++terms_.counters.pulls_waiting;
 }
 
@@ -519,13 +529,13 @@ void HeldSlice::note_read(const Pull& p, const Pulled& answer) {
 }
 
 void HeldSlice::answer_waiting(ShardActions& out) {
-  std::vector<WaitingPull> again;
-  for (WaitingPull& w : std::exchange(pulls_, {}))
+  for (const WaitingPulls::Waiting& w : pulls_.take()) {
+    ++terms_.counters.pull_looks;
     if (!answer(w.pull, w.to, out))
-      again.push_back(std::move(w));
+      pulls_.add(w.pull, w.to);
     else
       --terms_.counters.pulls_waiting;
-  pulls_ = std::move(again);
+  }
 }
 
 }  // namespace troupe

@@ -22,6 +22,7 @@
 #include "training/shards/push_ledger.hpp"
 #include "training/shards/push_order.hpp"
 #include "training/shards/shard_counters.hpp"
+#include "training/shards/waiting_pulls.hpp"
 #include "training/shards/written_values.hpp"
 
 namespace troupe {
@@ -116,10 +117,6 @@ class HeldSlice {
     int64_t pulled_version = -1;
     int64_t first = 0;  // earlier steps are over, and not done again
   };
-  struct WaitingPull {
-    Pull pull;
-    uint64_t to = 0;
-  };
 
   void acknowledge(const Tickets& tickets, Errc code, const std::string& text, ShardActions& out);
   void refuse(int32_t replica, const Tickets& tickets, PushRefusal reason, Errc code,
@@ -137,7 +134,8 @@ class HeldSlice {
   void end_steps_before(int64_t first, int32_t replica, ShardActions& out);
   // Gives up an update that cannot be made; false: there is none.
   bool skip(ShardActions& out);
-  void update_while_due(ShardActions& out);
+  // `open`: AggregationRule::open_to() as of the last answer to the pulls that wait.
+  void update_while_due(int64_t open, ShardActions& out);
   void update(std::vector<Contribution>& gradients, ShardActions& out);
   void free_previous();
   // Notes the staleness of an update from these; returns the factor of its learning rate.
@@ -154,9 +152,14 @@ class HeldSlice {
   WrittenValues written_;                  // untrained
   PushOrder order_;
   std::map<int32_t, Reads> reads_;  // by replica
+  // The first replica that may still read the values before `step`; all before it have gone on.
+  struct {
+    int64_t step = -1;
+    int32_t replica = 0;
+  } reading_;
   // By replica and step, of the gradients that the rule holds.
   std::map<std::pair<int32_t, int64_t>, Tickets> unacknowledged_;
-  std::vector<WaitingPull> pulls_;
+  WaitingPulls pulls_;
   SliceUse use_;
   PushLedger& pushes_;
 };

@@ -268,17 +268,19 @@ Aggregation Shard::rule() const { return terms_->rule; }
 double Shard::rate_scale() const { return terms_->rate_scale; }
 
 std::vector<ReplicaProgress> Shard::replicas() const {
+  std::map<int32_t, ReplicaProgress> least;
+  for (const auto& [id, slice] : slices_) {
+    if (!slice.rule()) continue;
+    for (const ReplicaProgress& p : slice.rule()->progress())
+      if (const auto [mine, fresh] = least.try_emplace(p.replica, p);
+          !fresh && p.next_step < mine->second.next_step)
+        mine->second = p;
+  }
   std::vector<ReplicaProgress> out;
   for (const int32_t replica : terms_->replicas) {
-    ReplicaProgress least{.replica = replica, .next_step = -1};
-    for (const auto& [id, slice] : slices_) {
-      if (!slice.rule()) continue;
-      for (const ReplicaProgress& p : slice.rule()->progress())
-        if (p.replica == replica && (least.next_step < 0 || p.next_step < least.next_step))
-          least = p;
-    }
-    least.next_step = std::max<int64_t>(least.next_step, 0);
-    out.push_back(least);
+    const auto mine = least.find(replica);
+    out.push_back(mine != least.end() ? mine->second
+                                      : ReplicaProgress{.replica = replica, .next_step = 0});
   }
   return out;
 }

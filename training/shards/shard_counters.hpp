@@ -74,6 +74,7 @@ struct ShardCounters : PushCounts {
   int64_t pulls = 0, pulls_waiting = 0;
   int64_t pulls_answered = 0, pulls_unchanged = 0;  // unchanged: answered without values
   int64_t pulls_refused = 0;                        // refused, or no longer wanted
+  int64_t pull_looks = 0;                           // at waiting pulls, after updates
   int64_t copies = 0;                               // updates that could not be made in place
 };
 

@@ -43,5 +43,18 @@ TEST_CASE("a synchronous step is longer than an asynchronous one, more so with m
   CHECK(many.sync / many.async > few.sync / few.async);
 }
 
+TEST_CASE("the work of a shard for a message does not grow with the number of workers") {
+  const StepTimes times{.median = 1, .spread = kSpread, .slow_share = 0.1, .slow_mean = kSlowMean};
+  for (const char* const text : {"sync", "sync-backup:4", "ssp:0", "ssp:3", "async"}) {
+    CAPTURE(text);
+    const auto work = [&](int32_t workers) {  // messages, and looks at replicas and waiting pulls
+      const StepCost cost = step_cost(aggregation_from_string(text), workers, 2, times, 3);
+      CHECK(cost.messages > 3.9 * 2 * workers * (text == std::string("async") ? 0.9 : 1));
+      return (cost.messages + cost.looks) / cost.messages;
+    };
+    CHECK(work(300) < 1.5 * work(30));
+  }
+}
+
 }  // namespace
 }  // namespace troupe::bench

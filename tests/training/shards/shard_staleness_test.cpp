@@ -33,6 +33,21 @@ TEST_CASE("a replica that goes on past its steps lets others go on") {
   CHECK(s.shard.counters().pulls_waiting == 0);
 }
 
+TEST_CASE("pulls that wait are looked at when the slowest replica moves, and not at each update") {
+  ShardScript s = ShardScript::serving(ssp(1), 4);
+  for (const int64_t step : {0, 1})
+    for (const int32_t replica : {0, 1}) s.push(replica, step, all(1));
+  CHECK(s.pull(0, 2).empty());
+  CHECK(s.pull(0, 2).empty());  // sent again
+  CHECK(s.pull(1, 2).empty());
+  CHECK(s.shard.counters().pulls_waiting == 2);
+  s.push(2, 0, all(1));
+  CHECK(s.shard.counters().pull_looks == 0);
+  CHECK(s.push(3, 0, all(1)).size() == 3);
+  CHECK(s.shard.counters().pull_looks == 2);
+  CHECK(s.shard.counters().pulls_waiting == 0);
+}
+
 TEST_CASE("a pull of the newest values does not wait for a bound") {
   ShardScript s = ShardScript::serving(ssp(0), 2);
   s.push(0, 0, all(1));
