@@ -101,7 +101,7 @@ void usage(std::ostream& out) {
          "                                          W workers of one thread against one process of "
          "W "
          "threads\n"
-         "  rules [--only A,B] [--updates N] [--shards S]\n"
+         "  rules [--only A,B] [--updates N] [--shards S] [--svg FILE]\n"
          "                                          the aggregation rules with workers in virtual "
          "time\n"
          "  collective [--mib M | --kib K] [--processes P]\n"
@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
         {"contestant", "peers", "loaded", "recompute"}}},
       {"push_pull", {push_pull, {"mib"}}},
       {"scale", {scale, {"model", "workers", "rule", "rounds", "steps"}}},
-      {"rules", {rules, {"only", "updates", "shards"}}},
+      {"rules", {rules, {"only", "updates", "shards", "svg"}}},
       {"collective", {collective, {"mib", "kib", "processes"}}},
       {"transfer", {transfer, {"mib", "rounds"}}},
       {"links", {links, {"mib", "rounds"}}},

@@ -1,11 +1,14 @@
-// rules [--only A,B] [--updates N] [--shards S]: the aggregation rules with workers in virtual
-// time, against published numbers. docs/learning_protocols.md has the results.
+// rules [--only A,B] [--updates N] [--shards S] [--svg FILE]: the aggregation rules with workers in
+// virtual time, against published numbers. docs/learning_protocols.md has the results.
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <string>
 
+#include "apps/program/plot.hpp"
 #include "bench/bench.hpp"
+#include "bench/rules/accuracy.hpp"
 #include "bench/rules/experiments.hpp"
 #include "troupe/error.hpp"
 
@@ -18,6 +21,8 @@ void say(const Options& options, const char* metric, double value, const char* u
   if (!was_published.empty()) config.emplace_back("published", std::move(was_published));
   report(options, "rules", metric, value, unit, config);
 }
+
+constexpr int64_t kLearnSeconds = 400;  // virtual
 
 int64_t updates(const Options& options) {
   const int64_t out = options.integer("updates", 2000);
@@ -79,19 +84,45 @@ void cost_of_a_step(const Options& options) {
     }
 }
 
+// Virtual seconds to the accuracy, and a curve for each rule.
+void accuracy(const Options& options) {
+  const StepTimes times = fitted(options);
+  const Dataset digits = load_digits(TROUPE_SOURCE_DIR "/data/digits.csv.gz");
+  Plot plot{"Digits, 20 workers in virtual time", "virtual seconds", "% of the test images"};
+  for (const char* const rule :
+       {"sync", "sync-backup:2", "ssp:1", "ssp-damped:1", "async", "async-damped"}) {
+    const Learning curve = learn_digits(digits, aggregation_from_string(rule), times,
+                                        static_cast<double>(kLearnSeconds));
+    const std::vector<std::pair<std::string, std::string>> config = {
+        {"rule", detail::concat("\"", rule, "\"")},
+        {"workers", std::to_string(kLearners)},
+        {"learning_rate", detail::concat(curve.learning_rate)}};
+    say(options, "seconds_to_accuracy", curve.reached, "s", config);
+    say(options, "last_accuracy", curve.accuracy.back().second, "%", config);
+    say(options, "updates", static_cast<double>(curve.updates), "1", config);
+    say(options, "staleness", curve.staleness, "updates", config);
+    for (const auto& [seconds, percent] : curve.accuracy) plot.add(rule, seconds, percent);
+  }
+  const std::string file = options.text("svg", "");
+  if (file.empty()) return;
+  std::ofstream to(file);
+  if (!(to << to_svg(plot)).flush())
+    throw Error(Errc::io, "cannot write the curves to ", file, ", which --svg names");
+}
+
 }  // namespace
 
 int rules(const Options& options) {
   const std::string only = options.text("only", "");
   const std::vector<std::pair<std::string, std::function<void(const Options&)>>> all = {
-      {"backups", backups}, {"async", async}, {"cost", cost_of_a_step}};
+      {"backups", backups}, {"async", async}, {"cost", cost_of_a_step}, {"accuracy", accuracy}};
   bool any = false;
   for (const auto& [name, run] : all)
     if (only.empty() || detail::concat(",", only, ",").find("," + name + ",") != std::string::npos)
       run(options), any = true;
   if (!any)
-    throw Error(Errc::invalid_argument, "--only wants some of backups,async,cost, got \"", only,
-                "\"");
+    throw Error(Errc::invalid_argument, "--only wants some of backups,async,cost,accuracy, got \"",
+                only, "\"");
   return 0;
 }
 

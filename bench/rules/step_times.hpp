@@ -12,6 +12,14 @@
 
 namespace troupe::bench {
 
+inline double uniform_of(SplitMix& random) {  // in (0, 1)
+  return (static_cast<double>(random.next() >> 11) + 0.5) * 0x1p-53;
+}
+inline double normal_of(SplitMix& random) {  // by Box and Muller
+  const double radius = std::sqrt(-2 * std::log(uniform_of(random)));
+  return radius * std::cos(2 * std::numbers::pi * uniform_of(random));
+}
+
 struct StepTimes {
   double median = 1;      // seconds, of the steps without a delay
   double spread = 0;      // the standard deviation of their logarithm
@@ -21,13 +29,9 @@ struct StepTimes {
   // Seconds of the worker's step number `step`.
   double at(uint64_t seed, int32_t worker, int64_t step) const {
     SplitMix random{mixed_key(seed, worker, step)};
-    const auto uniform = [&] {  // in (0, 1)
-      return (static_cast<double>(random.next() >> 11) + 0.5) * 0x1p-53;
-    };
-    const double radius = std::sqrt(-2 * std::log(uniform()));
-    const double normal = radius * std::cos(2 * std::numbers::pi * uniform());  // Box and Muller
-    const bool slow = uniform() < slow_share;
-    return median * (std::exp(spread * normal) - (slow ? slow_mean * std::log(uniform()) : 0));
+    const double even = std::exp(spread * normal_of(random));
+    const bool slow = uniform_of(random) < slow_share;
+    return median * (even - (slow ? slow_mean * std::log(uniform_of(random)) : 0));
   }
 };
 

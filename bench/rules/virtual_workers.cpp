@@ -56,6 +56,11 @@ std::vector<Tensor> VirtualWorkers::values() const {
   return out;
 }
 
+double VirtualWorkers::mean_staleness() const {
+  const Staleness& all = shard_of_[0]->find(0)->use().staleness;
+  return static_cast<double>(all.sum) / static_cast<double>(std::max<int64_t>(all.updates, 1));
+}
+
 int64_t VirtualWorkers::looks() const {
   int64_t out = 0;
   for (const auto& shard : shards_) {

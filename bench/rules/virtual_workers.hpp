@@ -47,6 +47,7 @@ class VirtualWorkers {
   // Seconds of each step of a worker, from its pull to its acknowledgement.
   const std::vector<double>& steps() const { return steps_; }
   int64_t messages() const { return messages_; }  // to and from shards
+  double mean_staleness() const;                  // of the updates of the first slice
   int64_t looks() const;               // of the shards, at replicas and waiting pulls one by one
   std::vector<Tensor> values() const;  // the newest, by slice
   const Shard& shard(size_t i) const { return *shards_[i]; }

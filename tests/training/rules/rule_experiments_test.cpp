@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "bench/rules/accuracy.hpp"
 #include "bench/rules/experiments.hpp"
+#include "tests/support/paths.hpp"
 
 namespace troupe::bench {
 namespace {
@@ -53,6 +55,23 @@ TEST_CASE("the work of a shard for a message does not grow with the number of wo
       return (cost.messages + cost.looks) / cost.messages;
     };
     CHECK(work(300) < 1.5 * work(30));
+  }
+}
+
+TEST_CASE("workers in virtual time learn the digits under each rule") {
+  const Dataset digits = load_digits(source_dir() + "/data/digits.csv.gz");
+  const StepTimes times{
+      .median = 1.5, .spread = kSpread, .slow_share = 0.1, .slow_mean = kSlowMean};
+  int64_t synchronous = 0;
+  for (const char* const text : {"sync", "sync-backup:2", "ssp:1", "async-damped"}) {
+    CAPTURE(text);
+    const Aggregation rule = aggregation_from_string(text);
+    const Learning learned = learn_digits(digits, rule, times, 60);
+    CHECK(learned.accuracy.front().second < 20);  // of ten classes
+    CHECK(learned.accuracy.back().second > 75);
+    CHECK((learned.staleness > 0) == !rule.by_steps());
+    if (rule == Aggregation::sync) synchronous = learned.updates;
+    CHECK((learned.updates > synchronous) == (rule != Aggregation::sync));
   }
 }
 
