@@ -102,6 +102,7 @@ void usage(std::ostream& out) {
          "W "
          "threads\n"
          "  rules [--only A,B] [--updates N] [--shards S] [--svg FILE]\n"
+         "        [--spread-percent S] [--delay-percent D]\n"
          "                                          the aggregation rules with workers in virtual "
          "time\n"
          "  collective [--mib M | --kib K] [--processes P]\n"
@@ -133,7 +134,7 @@ int main(int argc, char** argv) {
         {"contestant", "peers", "loaded", "recompute"}}},
       {"push_pull", {push_pull, {"mib"}}},
       {"scale", {scale, {"model", "workers", "rule", "rounds", "steps"}}},
-      {"rules", {rules, {"only", "updates", "shards", "svg"}}},
+      {"rules", {rules, {"only", "updates", "shards", "svg", "spread-percent", "delay-percent"}}},
       {"collective", {collective, {"mib", "kib", "processes"}}},
       {"transfer", {transfer, {"mib", "rounds"}}},
       {"links", {links, {"mib", "rounds"}}},

@@ -39,8 +39,9 @@ double normalised_speed_up(double without, double with, int32_t backups);
 
 // The times of a worker's steps that give the published speed-up with 3 backups. The share of steps
 // with a delay is fitted to that speed-up alone. The median follows from the published seconds with
-// 4 backups, which give the unit; `spread` and `slow_mean` are assumptions. Throws:
-// Error(invalid_argument) if no share gives the speed-up.
+// 4 backups, which give the unit; `spread` and `slow_mean` are given: those below were chosen for
+// the published places of the optima. Throws: Error(invalid_argument) if no share gives the
+// speed-up.
 constexpr double kSpread = 0.02, kSlowMean = 0.15;
 StepTimes fit_step_times(double spread, double slow_mean, int64_t updates);
 

@@ -1,6 +1,7 @@
 // rules [--only A,B] [--updates N] [--shards S] [--svg FILE]: the aggregation rules with workers in
 // virtual time, against published numbers. docs/learning_protocols.md has the results.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -31,9 +32,16 @@ int64_t updates(const Options& options) {
 }
 
 StepTimes fitted(const Options& options) {
-  const StepTimes times = fit_step_times(kSpread, kSlowMean, updates(options));
+  const auto share = [&](const char* key, double usual) {
+    return static_cast<double>(options.integer(key, std::lround(100 * usual))) / 100;
+  };
+  const double spread = share("spread-percent", kSpread), delay = share("delay-percent", kSlowMean);
+  if (spread < 0 || delay <= 0)
+    throw Error(Errc::invalid_argument,
+                "--spread-percent wants at least 0, and --delay-percent at least 1");
+  const StepTimes times = fit_step_times(spread, delay, updates(options));
   const std::vector<std::pair<std::string, std::string>> config = {
-      {"spread", detail::concat(kSpread)}, {"mean_delay", detail::concat(kSlowMean)}};
+      {"spread", detail::concat(spread)}, {"mean_delay", detail::concat(delay)}};
   say(options, "fitted_share", times.slow_share * 100, "%", config);
   say(options, "fitted_median", times.median, "s", config);
   return times;
