@@ -35,7 +35,7 @@ struct Options : ProgramOptions {
   std::optional<int64_t> steps, channels, hidden;
   std::optional<double> dropout, learning_rate;
   int64_t validation = 0;
-  bool verify = false;
+  bool verify = false, ledger = false;
 };
 
 void add_options(Flags& flags, Options& to) {
@@ -52,6 +52,8 @@ void add_options(Flags& flags, Options& to) {
             "training images to hold out, whose accuracy is shown while training");
   flags.add("kill", &to.kill, "worker or ps: kill -9 that process half way, in each half");
   flags.add("verify", &to.verify, "compare the synchronous weights with a run in one process");
+  flags.add("ledger", &to.ledger,
+            "for each replica and parameter, print how its gradients have ended");
   flags.add("trace", &to.trace,
             "file for the trace of a step of each tower, which troupe trace reads (default: "
             "trace.json in --out)");
@@ -217,6 +219,7 @@ int run(const Options& given) {
     Session session = cluster.open(graph, process);
     TrainOptions options = train_options(s, rule);
     results.emplace_back(rule, train_and_test(session, net, s, options, given, out, curve));
+    if (given.ledger) print_ledger(push_ledger(session), to_string(rule));
     if (rule != rules.front()) continue;
     std::vector<Callable> steps;
     Callable whole;

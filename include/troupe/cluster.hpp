@@ -74,7 +74,6 @@ int draw_task(const NodeOptions& options,
 int certified_task(const NodeOptions& options);
 
 // ---- failures on purpose ----
-
 // From now on, nodes and sessions of this process fail at named places, by "[PROCESS/]NAME=ACTION",
 // with commas between them: docs/fail_points.md. Without this call the environment's
 // TROUPE_FAILPOINTS is the text. Throws: Error(invalid_argument) for unknown names or actions.
@@ -82,7 +81,6 @@ void set_fail_points(const std::string& text);
 std::string describe_fail_points();  // a line for each name: its place, and its actions
 
 // ---- certificates, for links with TLS (docs/security.md) ----
-
 // Makes an authority, which signs the certificates of a cluster: ca.pem, and ca.key, which only
 // this user can read, in `folder`. Throws: Error(bad_configuration) if there is one; Error(io).
 void make_authority(const std::string& folder, const std::string& cluster, int days = 3650);
@@ -107,7 +105,6 @@ std::string issue_certificate(const CertificateRequest& request);
 std::string describe_certificates(const std::string& file);
 
 // ---- the tasks of a cluster ----
-
 // As a file: lines of `job = host:port, host:port`; the n-th address is the job's task n. `#`
 // begins a comment. A job may also be given task by task, in any order:
 //   ps     = 10.0.0.1:7000, 10.0.0.2:7000

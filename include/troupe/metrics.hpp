@@ -125,7 +125,6 @@ class Bleu {
 };
 
 // ---- metrics for evaluate() and fit() ----
-
 // One number for a whole data set, and how to compute it. It holds no counts, so its copies are
 // independent.
 struct Metric {

@@ -31,7 +31,6 @@
 namespace troupe::nn {
 
 // ---- initial values ----
-
 // The initial value of a parameter. Random values are keyed by (the model's seed, the parameter's
 // name): they are the same in every replica, program and layout of shards. For a matrix [in, out]
 // and for filters [..., in, out], fan_in is in and fan_out is out, each times the size of a
@@ -62,7 +61,6 @@ Initializer lecun_normal();
 Initializer orthogonal(double gain = 1);
 
 // ---- models ----
-
 // The penalty that the weights of a layer add to the loss: l1 times the sum of |w|, and l2 / 2
 // times the sum of w^2 (troupe/optimizer.hpp). Biases, gamma and beta are left out.
 struct Regularizer {
@@ -184,7 +182,6 @@ class Model {
 };
 
 // ---- layers ----
-
 struct DenseOptions {
   bool bias = true;
   Initializer weights = glorot_uniform(), biases = zeros();
@@ -274,7 +271,6 @@ Output group_norm(Model& model, Output x, int64_t groups, const NormOptions& opt
                   Origin at = Origin::here());
 
 // ---- sequences ----
-
 struct RecurrentOptions {
   int64_t layers = 1;
   bool bidirectional = false;  // each layer reads in both directions and concatenates the results
@@ -303,7 +299,6 @@ Recurrent gru(Model& model, Output x, int64_t units, const RecurrentOptions& opt
               Origin at = Origin::here());
 
 // ---- blocks ----
-
 struct AttentionOptions {
   int64_t head_width = 0;  // of queries, keys and values; 0: width / heads
   bool causal = false;     // query i sees keys 0 to i
@@ -369,7 +364,6 @@ Parts broadcast(const Parts& parts, int64_t root = 0, Origin at = Origin::here()
 Parts barrier(const Parts& parts, Origin at = Origin::here());
 
 // ---- beam search ----
-
 // A decoder's result for the next token of each of n rows: logits [n, classes], floats, and its
 // states after this step.
 struct Decoded {

@@ -28,7 +28,6 @@
 namespace troupe {
 
 // ---- sources ----
-
 Output constant(Graph& graph, Tensor value, std::string_view name = "", Origin at = Origin::here());
 // Must be fed whenever it is needed. Sizes of -1 in `shape` match any size.
 Output placeholder(Graph& graph, DType dtype, Shape shape, std::string_view name = "",
@@ -52,7 +51,6 @@ Output truncated_normal(Graph& graph, Shape shape, double mean = 0, double stdde
                         Origin at = Origin::here());
 
 // ---- element-wise ----
-
 // An Operand is an Output, or a number beside one (troupe/ops/elementwise.hpp).
 // For numbers. Division of an integer by zero fails the step; a quotient is truncated towards zero.
 Output add(Operand a, Operand b, Origin at = Origin::here());
@@ -164,7 +162,6 @@ Output reduce_max(Output x, const Number (&axes)[n], Origin at = Origin::here())
 Output argmax(Output x, int64_t axis = -1, Origin at = Origin::here());
 
 // ---- order and state ----
-
 // x, floats; fails the step with Errc::bad_data for NaN or infinity, and calls the value `what`.
 Output check_finite(Output x, std::string_view what = "", Origin at = Origin::here());
 // Done when all outputs are done; has no output itself.

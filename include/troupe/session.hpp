@@ -34,8 +34,7 @@ struct ProcessOptions {
   int shadow_devices = 0;                          // shadow accelerators, for tests
   bool cuda = true;                                // use the GPUs this process can see
   int64_t memory_budget_bytes = int64_t{8} << 30;  // per device, of any kind; at least 1
-  int parameter_shards =
-      0;  // shards over which a session spreads its parameters; 0: one per task that holds any
+  int parameter_shards = 0;  // of a session; 0: one per task that holds parameters
   // Passes rewrite the calls of this process's sessions before they run (explain_passes() shows the
   // result): the same bits with less work. Off: each node that is needed runs as it was made.
   bool passes = true;
@@ -158,8 +157,7 @@ struct DeviceState {
 // part: nodes, "fc1/MatMul (running)" if its kernel runs, and requests for parameters.
 struct RunUnderWay {
   int64_t run = 0;
-  double seconds =
-      0;  // since it began; for a run on its caller's thread, since it was first observed
+  double seconds = 0;  // since it began or, on its caller's thread, since it was first observed
   std::map<std::string, std::vector<std::string>> waits_for;
 };
 

@@ -251,15 +251,24 @@ struct ParameterSlice {
 };
 std::vector<ParameterSlice> parameter_slices(Session& session);
 
+// The gradients and writes that one replica has pushed to one slice since its shard was made, by
+// their end: `received` is the sum of the counts below it. Replica -1: of replicas that the
+// training does not have, or has no more. Without a parameter: for slices that are not there.
+struct PushCount {
+  std::string parameter, task;
+  int64_t offset = 0, replica = 0;
+  int64_t received = 0;
+  int64_t applied = 0, merged = 0, late = 0, duplicate = 0, held = 0;  // held: not ended
+  std::map<std::string, int64_t> refused = {};                         // by reason, "not finite"
+};
+std::vector<PushCount> push_ledger(Session& session);  // as parameter_slices()
+
 // ----------------------------------------------------------------------------------------------
 // Training over epochs of a data set, by train(): evaluation with metrics, callbacks, early
 // stopping, and keeping the best model. Implemented in training/loop/fit.cpp and fit_history.cpp.
 //
-//   FitOptions options;
-//   options.epochs = 20;
-//   options.validation = held_out;
-//   options.evaluation = {.feeds = {images, labels},
-//                         .fetches = {argmax(logits), loss},
+//   FitOptions options{.epochs = 20, .validation = held_out, .stop_after = 3};
+//   options.evaluation = {.feeds = {images, labels}, .fetches = {argmax(logits), loss},
 //                         .metrics = {accuracy(0), mean_loss(1)}};
 //   FitResult result = fit(session, towers, data, options);
 
@@ -366,12 +375,10 @@ FitResult fit(Session& session, std::vector<Tower> towers, const Source& data,
 
 // ----------------------------------------------------------------------------------------------
 // A checkpoint of a program that trains in a loop of its own, with Session::run().
-//
 //   for (int64_t step = 0; step < steps; ++step) {
 //     session.run({loss, update}, batch(step), {.step = step});
 //     if ((step + 1) % 1000 == 0) save_parameters(session, "checkpoints");
 //   }
-//
 // Later, in a new process, load_parameters() or train() with TrainOptions::resume goes on.
 
 // Writes a checkpoint with the values of all parameters that the session has used and their

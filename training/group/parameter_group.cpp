@@ -10,6 +10,7 @@
 #include "actors/async/guard.hpp"
 #include "graph/base/fail_point.hpp"
 #include "graph/base/mutant.hpp"
+#include "training/group/push_counts.hpp"
 #include "training/input/input_service.hpp"
 #include "training/rules/optimizer.hpp"
 
@@ -401,6 +402,23 @@ void ParameterGroup::describe(std::shared_ptr<std::vector<ParameterSlice>> out, 
         [out, done](Errc, const std::string&) {
           std::sort(out->begin(), out->end(), [](const ParameterSlice& a, const ParameterSlice& b) {
             return std::tie(a.parameter, a.offset) < std::tie(b.parameter, b.offset);
+          });
+          done(Errc::ok, {});
+        });
+  });
+}
+
+void ParameterGroup::count_pushes(std::shared_ptr<std::vector<PushCount>> out, Done done) {
+  post([this, out, done = calls_.add(std::move(done))] {
+    shards_.count_pushes(
+        table_.numbers(),
+        [this, out](int32_t shard, const PushesCounted& counted) {
+          add_counts(counted, table_.shards.at(shard), *out);
+        },
+        [out, done](Errc, const std::string&) {
+          std::sort(out->begin(), out->end(), [](const PushCount& a, const PushCount& b) {
+            return std::tie(a.parameter, a.offset, a.replica) <
+                   std::tie(b.parameter, b.offset, b.replica);
           });
           done(Errc::ok, {});
         });

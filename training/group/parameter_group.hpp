@@ -97,6 +97,8 @@ class ParameterGroup final : public MeshListener,
                    std::optional<std::chrono::seconds> limit = std::nullopt);
   // Slices of shards that do not answer are left out.
   void describe(std::shared_ptr<std::vector<ParameterSlice>> out, Done done);
+  // The same of their pushes.
+  void count_pushes(std::shared_ptr<std::vector<PushCount>> out, Done done);
   // Waits for the request that `ask` makes: to this group, which has deadlines of its own, or to
   // another object, with a limit. Throws: its Error; Error(cancelled) when the session is closed
   // meanwhile; Error(timeout).

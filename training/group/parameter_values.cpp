@@ -179,4 +179,11 @@ std::vector<ParameterSlice> parameter_slices(Session& session) {
   return std::move(*out);
 }
 
+std::vector<PushCount> push_ledger(Session& session) {
+  const ParameterVisit group(session);
+  const auto out = std::make_shared<std::vector<PushCount>>();
+  group->wait([&](ParameterGroup::Done done) { group->count_pushes(out, std::move(done)); });
+  return std::move(*out);
+}
+
 }  // namespace troupe

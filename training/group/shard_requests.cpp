@@ -25,6 +25,17 @@ void ShardRequests::describe(const std::vector<int32_t>& shards,
       std::move(each), std::move(done));
 }
 
+void ShardRequests::count_pushes(const std::vector<int32_t>& shards,
+                                 std::function<void(int32_t shard, const PushesCounted&)> each,
+                                 Done done) {
+  ask_all<PushesCounted>(
+      shards,
+      [this](int32_t shard) {
+        return CountPushes{table_.container, shard};
+      },
+      std::move(each), std::move(done));
+}
+
 void ShardRequests::scale_rates(const std::vector<int32_t>& shards, double scale, int64_t step,
                                 Done done) {
   ask_all(

@@ -60,6 +60,8 @@ class ShardRequests {
   void ask_all(const std::vector<int32_t>& shards, const MessageOf& message_of, Done done);
   void describe(const std::vector<int32_t>& shards,
                 std::function<void(int32_t shard, const ShardDescription&)> each, Done done);
+  void count_pushes(const std::vector<int32_t>& shards,
+                    std::function<void(int32_t shard, const PushesCounted&)> each, Done done);
   // Tells shards the rate scale that holds from the updates of `step` on.
   void scale_rates(const std::vector<int32_t>& shards, double scale, int64_t step, Done done);
   // Tells shards the rule that holds from `step` on.

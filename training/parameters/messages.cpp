@@ -122,6 +122,8 @@ void add_parameter_messages(caf::actor_system_config& config) {
       .add_message_type<CreateShard>("CreateShard")
       .add_message_type<DescribeShard>("DescribeShard")
       .add_message_type<ShardDescription>("ShardDescription")
+      .add_message_type<CountPushes>("CountPushes")
+      .add_message_type<PushesCounted>("PushesCounted")
       .add_message_type<SetInitial>("SetInitial")
       .add_message_type<BeginEpoch>("BeginEpoch")
       .add_message_type<SetRateScale>("SetRateScale")

@@ -125,6 +125,18 @@ struct ShardDescription {
   int64_t applied = 0, merged = 0, duplicate = 0, refused = 0,
           received = 0;  // pushes, ShardCounters
 };
+// owner -> shard service: count the pushes to each slice.
+struct CountPushes {
+  std::string container;
+  int32_t shard = 0;
+};
+// A row for each replica and slice; the lists have entries for each row, in the same order.
+struct PushesCounted {
+  std::vector<uint32_t> slices;   // PushRow::kNoSlice: pushes for slices that are not there
+  std::vector<int32_t> replicas;  // PushLedger::kOthers: of none of the shard's
+  std::vector<int64_t> counts;    // for each row: received, applied, merged, duplicate and held
+                                  // ones, then the refused ones by PushRefusal
+};
 // owner -> shard service: initial values of a slice, in pieces; the last piece puts them into
 // effect. Only for a shard that has none, and only in its epoch.
 struct SetInitial {
@@ -261,6 +273,14 @@ auto inspect(I& f, ShardDescription& x) {
            x.rate_scale, x.next_steps, slices, x.versions, x.pulled_bytes, x.pushed_bytes,
            x.stale_updates, x.staleness_sum, x.staleness_max, x.applied, x.merged, x.duplicate,
            x.refused, x.received);
+}
+template <class I>
+auto inspect(I& f, CountPushes& x) {
+  return f(x.container, x.shard);
+}
+template <class I>
+auto inspect(I& f, PushesCounted& x) {
+  return f(x.slices, x.replicas, x.counts);
 }
 template <class I>
 auto inspect(I& f, SetInitial& x) {

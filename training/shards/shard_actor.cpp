@@ -14,6 +14,7 @@
 #include "training/parameters/give_initial.hpp"
 #include "training/parameters/messages.hpp"
 #include "training/shards/shard_actor_state.hpp"
+#include "training/shards/shard_description.hpp"
 #include "training/shards/shard_lock.hpp"
 
 namespace troupe {
@@ -104,6 +105,7 @@ FilingShard::behavior_type run_shard(FilingShard::stateful_pointer<ShardActorSta
       [self](const Pull& m) { self->state.take(m); },
       [self](const CreateShard& m) { return self->state.own(m); },
       [self](const DescribeShard&) { return self->state.describe(); },
+      [self](const CountPushes&) { return count_pushes(*self->state.shard); },
       [self](const AskWaits&) {
         const std::string text = self->state.shard->waiting_for();
         return text.empty() ? Waits{} : Waits{{text}};

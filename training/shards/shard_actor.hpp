@@ -23,6 +23,7 @@ class Process;
 using ShardOrders = caf::typed_actor<
     caf::replies_to<CreateShard>::with<ShardDescription>,    // makes it, or describes it as it is
     caf::replies_to<DescribeShard>::with<ShardDescription>,  // describes it
+    caf::replies_to<CountPushes>::with<PushesCounted>,       // counts pushes by replica and slice
     caf::replies_to<SetInitial>::with<caf::unit_t>,          // takes a piece of first values
     caf::replies_to<GiveInitial>::with<caf::unit_t>,         // takes all first values of a slice
     caf::replies_to<BeginEpoch>::with<caf::unit_t>,          // is empty again, or restored

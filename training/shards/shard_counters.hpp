@@ -23,6 +23,9 @@ enum class PushRefusal : uint8_t {
   late,         // its update was made without it; acknowledged, as its replica goes on
   kCount,
 };
+inline constexpr size_t kPushRefusals = static_cast<size_t>(PushRefusal::kCount);
+inline constexpr std::array<const char*, kPushRefusals> kPushRefusalNames = {
+    "epoch", "incarnation", "unknown", "not serving", "type", "gap", "step", "not finite", "late"};
 
 // Updates of one slice from gradients of values that their replica had pulled before: between both
 // were `sum` other updates, and at most `max`.
@@ -47,7 +50,7 @@ struct PushCounts {
   int64_t applied = 0;    // made an update by themselves
   int64_t merged = 0;     // made an update together with other replicas' gradients
   int64_t duplicate = 0;  // repeated; acknowledged again, or together with the first
-  std::array<int64_t, static_cast<size_t>(PushRefusal::kCount)> refused = {};
+  std::array<int64_t, kPushRefusals> refused = {};
 
   void refuse(PushRefusal reason, int64_t pushes = 1) {
     refused[static_cast<size_t>(reason)] += pushes;

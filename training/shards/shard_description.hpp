@@ -1,5 +1,6 @@
-// The answer of a shard to a request for a ShardDescription; its actor adds its door.
-// Owner: none, a plain function. Thread: that of Shard's caller.
+// The answers of a shard to requests for a ShardDescription, to which its actor adds its door, and
+// for PushesCounted.
+// Owner: none, plain functions. Thread: that of Shard's caller.
 #pragma once
 
 #include "training/parameters/messages.hpp"
@@ -33,6 +34,18 @@ inline ShardDescription describe_shard(const Shard& shard) {
   out.merged = counters.merged;
   out.duplicate = counters.duplicate;
   out.refused = counters.all_refused();
+  return out;
+}
+
+inline PushesCounted count_pushes(const Shard& shard) {
+  PushesCounted out;
+  for (const PushRow& row : shard.pushes()) {
+    const PushCounts& c = row.counts;
+    out.slices.push_back(row.slice);
+    out.replicas.push_back(row.replica);
+    out.counts.insert(out.counts.end(), {c.received, c.applied, c.merged, c.duplicate, row.held});
+    out.counts.insert(out.counts.end(), c.refused.begin(), c.refused.end());
+  }
   return out;
 }
 

@@ -108,6 +108,7 @@ ShardService::behavior_type run_shard_service(
         return pass_on(self, m);
       },
       [self](const DescribeShard& m) { return pass_on(self, m); },
+      [self](const CountPushes& m) { return pass_on(self, m); },
       [self](const AskWaits& m) {
         struct Gathered {
           caf::typed_response_promise<Waits> promise;

@@ -97,7 +97,7 @@ TEST_CASE("no control message takes the memory that its sizes only claim") {
                    Description, EdgeCounts, Waits, TraceEvents>(system);
   read_all_hostile<CreateShard, DescribeShard, ShardDescription, SetInitial, BeginEpoch,
                    SetRateScale, ChangeRule, CaptureShard, WriteShard, ShardFile, DropContainer,
-                   RouteParameters, ShardLost>(system);
+                   RouteParameters, ShardLost, CountPushes, PushesCounted>(system);
   CHECK(peak_kib() - before < 64 << 10);
 }
 
