@@ -19,10 +19,12 @@
 //   I8   at the end a slice has the bits that its updates give on one node (shard_replay.hpp)
 //   I10  the incarnations of a replica's gradients in an update never go back
 //   I14  a checkpoint is one step of all slices: each has the bits and the progress of its version
+//   I24  an update leaves out the gradients that are not finite, and no others
 //   I21  every push and pull is accounted for, pushes by slice and replica; at the end none waits
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -45,6 +47,10 @@ class ShardLedger {
   ShardLedger(Aggregation rule, int32_t replicas, int64_t steps, const HashChain* golden)
       : rule_(rule), replicas_(replicas), steps_(steps), golden_(golden) {}
 
+  // The gradients that are not finite, of all slices; without this call none is.
+  void expect_bad(std::function<bool(int32_t replica, int64_t step)> is_bad) {
+    is_bad_ = std::move(is_bad);
+  }
   // Does not throw, since a shard calls it; look() throws the violation later.
   void applied(const Shard::Applied& a) {
     if (closed_) return;
@@ -272,18 +278,19 @@ class ShardLedger {
   void count(const Shard::Applied& a) {
     Book& book = book_of(a.slice);
     ++book.applied_now;
+    const std::vector<From> all = check_finite(a);
     if (rule_ == Aggregation::sync) {
-      if (a.from.size() != static_cast<size_t>(replicas_))
+      if (all.size() != static_cast<size_t>(replicas_))
         throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
-                                             " is made of ", a.from.size(), " gradients")};
-      for (size_t i = 0; i < a.from.size(); ++i)
-        if (a.from[i].replica != static_cast<int32_t>(i) || a.from[i].step != a.version - 1)
+                                             " is made of ", all.size(), " gradients")};
+      for (size_t i = 0; i < all.size(); ++i)
+        if (all[i].replica != static_cast<int32_t>(i) || all[i].step != a.version - 1)
           throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
-                                               " has step ", a.from[i].step, " of replica ",
-                                               a.from[i].replica, " as gradient ", i)};
+                                               " has step ", all[i].step, " of replica ",
+                                               all[i].replica, " as gradient ", i)};
     }
-    if (backups()) count_step(book, a);
-    for (const auto& from : a.from) {
+    if (backups()) count_step(book, a.slice, a.version, all);
+    for (const auto& from : all) {
       const size_t i = cell(from.replica, from.step);
       if (uint64_t& newest = book.incarnations[from.replica]; from.incarnation < newest)
         throw Violation{"I10", detail::concat("step ", from.step, " of replica ", from.replica,
@@ -294,26 +301,42 @@ class ShardLedger {
       if (++book.applied[i] > 1) throw Violation{"I1", describe(a.slice, i)};
     }
   }
+  using From = Shard::Applied::From;
+  // The gradients of the update, and those that it has skipped, in the order of the sum.
+  std::vector<From> check_finite(const Shard::Applied& a) const {
+    std::vector<From> all;
+    for (const auto& [part, bad] : {std::pair(&a.from, false), std::pair(&a.skipped, true)})
+      for (const From& from : *part) {
+        if ((is_bad_ && is_bad_(from.replica, from.step)) != bad)
+          throw Violation{"I24", detail::concat("version ", a.version, " of slice ", a.slice,
+                                                " has ", bad ? "skipped" : "taken", " step ",
+                                                from.step, " of replica ", from.replica)};
+        all.push_back(from);
+      }
+    if (!a.skipped.empty())
+      std::stable_sort(all.begin(), all.end(),
+                       [](const From& x, const From& y) { return x.replica < y.replica; });
+    return all;
+  }
   bool backups() const { return rule_.kind == Aggregation::Kind::sync_backup; }
   // True if this gradient may be missing in its update.
   bool is_late(const Book& book, size_t i) const {
     return backups() && static_cast<int64_t>(i) / replicas_ < book.open && book.applied[i] == 0;
   }
-  void count_step(Book& book, const Shard::Applied& a) const {
-    const auto broken = [&a](const auto&... how) {
-      return Violation{"I6",
-                       detail::concat("version ", a.version, " of slice ", a.slice, " ", how...)};
+  void count_step(Book& book, uint32_t slice, int64_t version, const std::vector<From>& all) const {
+    const auto broken = [=](const auto&... how) {
+      return Violation{"I6", detail::concat("version ", version, " of slice ", slice, " ", how...)};
     };
-    if (std::ssize(a.from) < replicas_ - rule_.bound)
-      throw broken("is made of ", a.from.size(), " gradients");
-    for (size_t i = 0; i < a.from.size(); ++i) {
-      if (a.from[i].step != a.from[0].step || a.from[i].step < book.open)
-        throw broken("has a gradient of step ", a.from[i].step, " beside one of step ",
-                     a.from[0].step, "; step ", book.open, " is next");
-      if (i > 0 && a.from[i].replica <= a.from[i - 1].replica)
-        throw broken("has replica ", a.from[i].replica, " as gradient ", i);
+    if (std::ssize(all) < replicas_ - rule_.bound)
+      throw broken("is made of ", all.size(), " gradients");
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].step != all[0].step || all[i].step < book.open)
+        throw broken("has a gradient of step ", all[i].step, " beside one of step ", all[0].step,
+                     "; step ", book.open, " is next");
+      if (i > 0 && all[i].replica <= all[i - 1].replica)
+        throw broken("has replica ", all[i].replica, " as gradient ", i);
     }
-    book.open = a.from[0].step + 1;
+    book.open = all[0].step + 1;
   }
   size_t cell(int32_t replica, int64_t step) const {
     if (step < 0 || step >= steps_ || replica < 0 || replica >= replicas_)
@@ -406,6 +429,7 @@ class ShardLedger {
   const int32_t replicas_;
   const int64_t steps_;
   const HashChain* const golden_;
+  std::function<bool(int32_t replica, int64_t step)> is_bad_ = {};
   std::map<uint32_t, Book> books_;  // by slice
   std::map<uint32_t, Slice> seen_;
   HashChain chain_;

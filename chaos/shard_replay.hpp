@@ -39,7 +39,10 @@ class ShardReplay {
         const auto& from = update.from[i];
         gradients.push_back({from.replica, from.step, from.incarnation, update.gradients[i]});
       }
-      apply_mean(update.optimizer, gradients, /*keep_previous=*/false, state);
+      if (gradients.empty())
+        pass_update(/*keep_previous=*/false, state);
+      else
+        apply_mean(update.optimizer, gradients, /*keep_previous=*/false, state);
     }
     if (state.version != now.version)
       throw Violation{"I8", detail::concat("slice ", slice, " has version ", now.version,

@@ -28,6 +28,8 @@ enum class Mutant : uint8_t {
   previous_is_newest,
   backup_counts_late,
   backup_of_one_less,
+  merged_for_first,
+  bad_gradient_taken,
   ssp_without_bound,
   accumulators_not_restored,
   image_a_step_ahead,

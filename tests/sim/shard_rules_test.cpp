@@ -14,10 +14,12 @@ using sim::ShardWorld;
 using sim::ShardWorldOptions;
 
 // A run with the faults of this seed, compared with one without.
-void run_shards(uint64_t seed, History& history, const Aggregation& rule, Planted planted) {
+void run_shards(uint64_t seed, History& history, const Aggregation& rule, Planted planted,
+                bool bad = false) {
   sim::Draw draw(seed);
   ShardWorldOptions options = ShardWorldOptions::draw(draw, rule);
   options.planted = planted;
+  options.bad = bad;
   History silent;
   ShardWorld golden(options.without_faults(), seed, nullptr, silent);
   golden.run();
@@ -35,6 +37,17 @@ const sim::Scenario shards_backup =
     scenario("shards-sync-backup", 300, ShardWorldOptions::backups(1));
 const sim::Scenario shards_async = scenario("shards-async", 300, Aggregation::async);
 const sim::Scenario shards_ssp = scenario("shards-ssp", 300, ShardWorldOptions::ahead(0));
+
+sim::Scenario bad_scenario(const std::string& name, const Aggregation& rule) {
+  return {name, 100, [=](uint64_t seed, History& history) {
+            run_shards(seed, history, rule, Planted::none, /*bad=*/true);
+          }};
+}
+const sim::Scenario bad_scenarios[] = {
+    bad_scenario("shards-sync-bad", Aggregation::sync),
+    bad_scenario("shards-sync-backup-bad", ShardWorldOptions::backups(1)),
+    bad_scenario("shards-async-bad", Aggregation::async),
+    bad_scenario("shards-ssp-bad", ShardWorldOptions::ahead(0))};
 
 // The invariants that the first `seeds` runs with this mistake break; what is not found is "".
 std::set<std::string> found(Planted planted, const Aggregation& rule, uint64_t seeds = 40) {
@@ -65,6 +78,10 @@ TEST_CASE("shards-sync-backup: each step is one update, and only late gradients 
 
 TEST_CASE("shards-ssp: every gradient is applied once, and no replica reads past its bound") {
   shards_ssp.run();
+}
+
+TEST_CASE("gradients that are not finite change nothing under any rule, whatever is lost") {
+  for (const sim::Scenario& scenario : bad_scenarios) scenario.run();
 }
 
 TEST_CASE("a worker that takes a fresh sequence and step after a lost acknowledgement is found") {

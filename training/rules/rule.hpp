@@ -1,8 +1,8 @@
 // AggregationRule: when gradients of one slice become an update, and which values a pull may read.
 // Plain state. Kinds: rule_sync.cpp, rule_backup.cpp, rule_async.cpp, rule_ssp.cpp.
 //
-// The shard refuses gradients that are out of sequence, fenced or not finite; a rule never sees
-// them.
+// The shard refuses gradients that are out of sequence or fenced; a rule never sees them. One that
+// is not finite is refused as well, or comes without its values: it counts as its replica's.
 // Owner: a Shard, one object per slice. Thread: the shard's, one at a time.
 #pragma once
 
@@ -24,7 +24,7 @@ struct Contribution {
   int32_t replica = 0;
   int64_t step = 0;
   uint64_t incarnation = 0;
-  Gradient gradient;
+  Gradient gradient;  // undefined: it was not finite, and changes nothing
 };
 
 // How far a replica has come with one slice; travels with snapshots, so that no push counts twice.

@@ -477,6 +477,15 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
   return in_place;
 }
 
+void pass_update(bool keep_previous, SliceValues& state) {
+  if (keep_previous) {
+    state.previous = state.values;
+    state.previous_rows = {};
+    state.previous_version = state.version;
+  }
+  ++state.version;
+}
+
 void make_writable(Tensor& tensor) {
   if (may_be_written(tensor)) return;
   Tensor copy = Tensor::empty(tensor.dtype(), tensor.shape());

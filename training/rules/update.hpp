@@ -68,6 +68,9 @@ Tensor room_of(const Gradient& gradient, const ShardMemory& memory);
 bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradients,
                 bool keep_previous, SliceValues& state, UpdateMeans means = {});
 
+// Update number version + 1, without a gradient: values and accumulators stay as they are.
+void pass_update(bool keep_previous, SliceValues& state);
+
 // Replaces the tensor by a copy if it is shared.
 void make_writable(Tensor& tensor);
 

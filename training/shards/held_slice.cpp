@@ -325,14 +325,21 @@ void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
   if (p.write != 0) return write(p, tickets, out);
   end_steps_before(std::min(p.first, p.step), p.replica, out);
   if (known(p, tickets, out)) return;
-  if (auto found = find_not_finite(p.gradient, terms_.lanes))
-    return refuse(
-        p.replica, tickets, PushRefusal::not_finite, Errc::bad_data,
-        detail::concat("the gradient of ", slice_.parameter, " by replica ", p.replica, " in step ",
-                       p.step, " is not finite: ", *found, " of ", describe(slice_),
-                       "; look at the data of that step, lower the learning rate, or add "
-                       "check_finite() to find the op"),
-        out);
+  if (const auto found = find_not_finite(p.gradient, terms_.lanes)) {
+    const std::string element = detail::concat(*found, " of ", describe(slice_));
+    if (!terms_.skips_bad)
+      return refuse(p.replica, tickets, PushRefusal::not_finite, Errc::bad_data,
+                    detail::concat("the gradient of ", slice_.parameter, " by replica ", p.replica,
+                                   " in step ", p.step, " is not finite: ", element,
+                                   "; look at the data of that step, lower the learning rate, or "
+                                   "add check_finite() to find the op"),
+                    out);
+    const int64_t count = ++terms_.skipped[p.replica];
+    if (terms_.bad_log)
+      terms_.bad_log({slice_.parameter, p.replica, p.step, element,
+                      tickets.empty() ? 0 : tickets.front().to, count});
+    if (!mutant(Mutant::bad_gradient_taken)) p.gradient = {};
+  }
   if (mutant(Mutant::ack_before_apply)) acknowledge(tickets, Errc::ok, {}, out);
   unacknowledged_[{p.replica, p.step}] = std::move(tickets);
   const int64_t open = rule_->open_to();
@@ -403,6 +410,11 @@ void HeldSlice::update_while_due(int64_t open, ShardActions& out) {
 void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) {
   fail_point(FailPoint::shard_apply_before);
   AppliedUpdate applied{.epoch = terms_.epoch, .slice = slice_.id, .from = {}, .rule = terms_.rule};
+  std::erase_if(gradients, [&](const Contribution& c) {
+    if (c.gradient.defined()) return false;
+    applied.skipped.push_back({c.replica, c.step, c.incarnation});
+    return true;
+  });
   const double factor = note_staleness(gradients);
   std::optional<Optimizer> damped;
   if (factor != 1) damped = at_rate_scale(*optimizer_, factor);
@@ -414,21 +426,29 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
       applied.gradients.push_back(copy_of(c.gradient));
     }
   }
-  const bool in_place = apply_mean(
-      optimizer, gradients, terms_.rule.by_steps(), values_,
-      {terms_.lanes, room_of(gradients[0].gradient, terms_.memory), terms_.memory.segments});
-  if (!in_place) ++terms_.counters.copies;
+  if (gradients.empty())
+    pass_update(terms_.rule.by_steps(), values_);
+  else if (!apply_mean(optimizer, gradients, terms_.rule.by_steps(), values_,
+                       {terms_.lanes, room_of(gradients[0].gradient, terms_.memory),
+                        terms_.memory.segments}))
+    ++terms_.counters.copies;
   ++terms_.counters.updates;
-  for (const Contribution& c : gradients) {
-    PushCounts& counts = pushes_.of(c.replica);
-    ++(gradients.size() == 1 ? counts.applied : counts.merged);
-  }
   applied.version = values_.version;
   if (terms_.applied_log) terms_.applied_log(applied);
   fail_point(FailPoint::shard_apply_before_ack);
-  for (const Contribution& c : gradients) {
-    const auto tickets = unacknowledged_.extract({c.replica, c.step});
+  const auto end = [&](int32_t replica, int64_t step) {
+    const auto tickets = unacknowledged_.extract({replica, step});
     if (!tickets.empty()) acknowledge(tickets.mapped(), Errc::ok, {}, out);
+  };
+  for (const Contribution& c : gradients) {
+    PushCounts& counts =
+        pushes_.of(mutant(Mutant::merged_for_first) ? gradients[0].replica : c.replica);
+    ++(gradients.size() == 1 ? counts.applied : counts.merged);
+    end(c.replica, c.step);
+  }
+  for (const AppliedUpdate::From& bad : applied.skipped) {
+    pushes_.of(bad.replica).refuse(PushRefusal::not_finite);
+    end(bad.replica, bad.step);
   }
 }
 

@@ -41,9 +41,20 @@ struct AppliedUpdate {
     friend bool operator==(const From&, const From&) = default;
   };
   std::vector<From> from;                // in the order of the sum
-  std::vector<Gradient> gradients = {};  // the same; copies, as an update may take their memory
+  std::vector<From> skipped = {};        // not finite; they have changed nothing
+  std::vector<Gradient> gradients = {};  // of `from`; copies, as an update may take their memory
   Optimizer optimizer = {};              // at the rate scale
   Aggregation rule = {};                 // that made it
+};
+
+// A gradient that is not finite, and is skipped.
+struct BadGradient {
+  std::string parameter;
+  int32_t replica = 0;
+  int64_t step = 0;
+  std::string element;  // "element 3 is nan of w"
+  uint64_t from = 0;    // the sender; 0: it has gone
+  int64_t count = 0;    // of the replica's in this shard, this one included
 };
 
 enum class ShardState : uint8_t { empty, restoring, serving };
@@ -58,7 +69,10 @@ struct ShardTerms {
   std::set<int32_t> replicas = {};  // their gradients make an update
   Lanes* lanes = nullptr;
   ShardMemory memory = {};
+  bool skips_bad = false;  // gradients that are not finite; else they are refused
   std::function<void(const AppliedUpdate&)> applied_log = {};
+  std::function<void(const BadGradient&)> bad_log = {};
+  std::map<int32_t, int64_t> skipped = {};     // gradients, by replica
   std::map<uint32_t, PushLedger> pushes = {};  // by slice
   ShardCounters counters = {};                 // of pushes: those for slices that are not here
   Captures captures = {};

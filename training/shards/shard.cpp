@@ -12,8 +12,11 @@
 namespace troupe {
 
 Shard::Shard(Spec spec)
-    : terms_(std::make_unique<ShardTerms>(ShardTerms{
-          .epoch = spec.epoch, .rule = spec.rule, .lanes = spec.lanes, .memory = spec.memory})) {
+    : terms_(std::make_unique<ShardTerms>(ShardTerms{.epoch = spec.epoch,
+                                                     .rule = spec.rule,
+                                                     .lanes = spec.lanes,
+                                                     .memory = spec.memory,
+                                                     .skips_bad = spec.skips_bad})) {
   for (Slice& slice : spec.slices) {
     const uint32_t id = slice.id;
     if (!slices_.try_emplace(id, *terms_, std::move(slice)).second)
@@ -27,6 +30,10 @@ Shard::Shard(Spec spec)
 
 void Shard::set_applied_log(std::function<void(const Applied&)> log) {
   terms_->applied_log = std::move(log);
+}
+
+void Shard::set_bad_log(std::function<void(const BadGradient&)> log) {
+  terms_->bad_log = std::move(log);
 }
 
 Outcome Shard::fence(uint64_t wanted, const char* what) const {
@@ -51,6 +58,7 @@ Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress
     return {e.code(), e.what()};
   }
   terms_->rule = rule;
+  terms_->skipped.clear();
   terms_->replicas.clear();
   for (const ReplicaProgress& s : replicas) terms_->replicas.insert(s.replica);
   for (auto& [id, made] : rules) slices_.at(id).set_rule(std::move(made), out);

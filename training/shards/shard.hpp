@@ -39,11 +39,13 @@ class Shard {
         {.replica = 0}};  // their gradients make an update; each begins at its next_step
     std::vector<Slice> slices = {};
     Lanes* lanes = nullptr;   // share large updates; null: the caller's thread makes them
+    bool skips_bad = false;   // as set_skips_bad()
     ShardMemory memory = {};  // its buffers may become values, if a gradient brought them
   };
   // Empty, or serving when there are no slices. Throws: Error(invalid_argument) for a bad spec.
   explicit Shard(Spec spec);
   void set_applied_log(std::function<void(const Applied&)> log);
+  void set_bad_log(std::function<void(const BadGradient&)> log);
 
   // Requests of a parameter group. Each is refused with Errc::stale for an epoch other than the
   // shard's; those that begin an epoch, for an earlier one.
@@ -78,6 +80,10 @@ class Shard {
   // changing nothing, for a scale that at_rate_scale() (graph/optimizer.hpp) refuses. clear() and
   // restore() leave it.
   Outcome set_rate_scale(uint64_t epoch, int64_t step, double scale);
+  // Skips gradients that are not finite from here on, or refuses them. One that is skipped counts
+  // as its replica's for the step: it is acknowledged once the update is made of the others, and if
+  // there is no other, an update changes nothing. Either way it is refused in the counts.
+  void set_skips_bad(bool skips) { terms_->skips_bad = skips; }
   // Calls `done` with the state once every slice is exactly at `step`; under the asynchronous rule
   // at once. Stale if a slice is past the step, or when the epoch changes. Requires: `done` does
   // not call the shard.

@@ -36,9 +36,16 @@ struct ShardWorldOptions {
   int worker_kills = 0, shard_losses = 0;
   int64_t faults_until = 0;  // in events; later no message is lost
   Planted planted = Planted::none;
+  bool bad = false;  // some gradients are not finite, and shards skip them
 
-  // `name`: of a scenario, "shards-" and the name of a rule.
+  // `name`: of a scenario, "shards-" and the name of a rule, with "-bad" behind it if some
+  // gradients are not finite.
   static ShardWorldOptions draw(Draw& draw, const std::string& name) {
+    if (name.ends_with("-bad")) {
+      ShardWorldOptions o = ShardWorldOptions::draw(draw, name.substr(0, name.size() - 4));
+      o.bad = true;
+      return o;
+    }
     if (name == "shards-sync-backup") return ShardWorldOptions::draw(draw, backups(1));
     if (name == "shards-ssp") return ShardWorldOptions::draw(draw, ahead(0));
     return ShardWorldOptions::draw(draw,
@@ -76,6 +83,11 @@ struct ShardWorldOptions {
     o.planted = Planted::none;
     return o;
   }
+  // True if all gradients of the step of the replica are NaN: of each step some, of every third one
+  // all.
+  bool is_bad(int32_t replica, int64_t step) const {
+    return bad && (step % 3 == 2 || (step + replica) % 3 == 0);
+  }
   size_t slice_count() const { return shards * slices_per_shard; }
   size_t shard_of(uint32_t slice) const { return slice / slices_per_shard; }
   std::string describe() const {
@@ -84,7 +96,7 @@ struct ShardWorldOptions {
                           " steps=", steps, " checkpoint_every=", checkpoint_every,
                           " optimizer=", optimizer, " drop=", drop, " duplicate=", duplicate,
                           " worker_kills=", worker_kills, " shard_losses=", shard_losses,
-                          " faults_until=", faults_until);
+                          " faults_until=", faults_until, bad ? " bad=1" : "");
   }
 };
 

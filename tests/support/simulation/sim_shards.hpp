@@ -32,6 +32,7 @@ class ShardWorld {
         bag_(o_, draw_, history_),
         workers_(o_, bag_, reach()) {
     history_.note(o_.describe());
+    ledger_.expect_bad([this](int32_t replica, int64_t step) { return o_.is_bad(replica, step); });
     std::map<int64_t, int64_t> next_steps;
     TrainLoop::Plan plan;
     for (int32_t replica = 0; replica < o_.replicas; ++replica) {
@@ -214,7 +215,8 @@ class ShardWorld {
     Shard::Spec spec{.epoch = epoch,
                      .rule = o_.rule,
                      .replicas = replicas_at(o_.replicas, 0),
-                     .slices = shards_[m].slices};
+                     .slices = shards_[m].slices,
+                     .skips_bad = o_.bad};
     shards_[m].shard = std::make_unique<Shard>(std::move(spec));
     shards_[m].shard->set_applied_log([this](const Shard::Applied& a) { applied(a); });
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <optional>
@@ -217,7 +218,10 @@ class SimWorkers {
           mine.data<float>()[i] * 0.37F + sum * 0.071F + 0.1F * static_cast<float>(w.replica + 1) -
           0.019F * static_cast<float>(w.step * (i + 1)) +
           (o_.planted == Planted::torn_gradient && w.incarnation > 1 ? 0.001F : 0.0F);
-    return slice % 2 == 0 ? Gradient(out) : some_rows(out, w.step);
+    if (o_.is_bad(w.replica, w.step))
+      for (int64_t i = 0; i < o_.slice_size; ++i) out.mutable_data<float>()[i] = NAN;
+    const bool whole = slice % 2 == 0 || o_.is_bad(w.replica, w.step);
+    return whole ? Gradient(out) : some_rows(out, w.step);
   }
   // Every second element: from the last one backwards, or in odd steps from the one before it.
   static Gradient some_rows(const Tensor& gradient, int64_t step) {
