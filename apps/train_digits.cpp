@@ -95,6 +95,7 @@ Setting setting_of(const Options& given) {
   // The bar is for the network as it was chosen.
   if (given.steps || given.channels || given.hidden || given.dropout || given.learning_rate)
     s.wanted_accuracy = 0;
+  s.check_loss = given.faults.bad_gradients != "skip";
   s.compute = dtype_from_string(given.compute);
   if (s.compute != DType::f32 && !is_half(s.compute))
     throw Error(Errc::invalid_argument, "--compute is f32, bf16 or f16, not ", s.compute);

@@ -55,8 +55,10 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
             "folder of ca.pem, cert.pem and key.pem, for a cluster whose links are encrypted; "
             "without it: the one that TROUPE_TLS_DIR names");
   flags.add("wait", &to.wait, "seconds until its nodes must be there");
-  flags.add("patience", &to.patience,
+  flags.add("patience", &to.faults.patience,
             "seconds that a training waits for lost processes, or for room on the disk at its end");
+  flags.add("bad-gradients", &to.faults.bad_gradients,
+            "fail, or skip: what follows from gradients that are NaN or infinite");
   flags.add("plugin", &to.plugins,
             "shared library with ops that the cluster has, too; may be given again");
   flags.add("out", &to.out, "folder for the files that it writes");
@@ -108,11 +110,18 @@ int run_program(ProgramOptions& options, const std::string& summary, int argc, c
 
 namespace {
 
+TrainOptions::BadGradients bad_gradients_of(const std::string& text) {
+  if (text == "fail") return TrainOptions::BadGradients::fail;
+  if (text == "skip") return TrainOptions::BadGradients::skip;
+  throw Error(Errc::invalid_argument, "--bad-gradients wants fail or skip, got \"", text, "\"");
+}
+
 // The options that every training in sight has.
 void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOptions& given,
                   const OutFolder& out, const std::string& label) {
   options.resume = given.resume;
-  options.patience = std::chrono::seconds(given.patience);
+  options.bad_gradients = bad_gradients_of(given.faults.bad_gradients);
+  options.patience = std::chrono::seconds(given.faults.patience);
   if (!options.resume) remove_checkpoints(options.checkpoint_dir, label);
   // The trainings to come lose theirs, too: if this run is cut off before them, --resume must not
   // take the earlier run's for its own.

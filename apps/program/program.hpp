@@ -30,7 +30,11 @@ struct ProgramOptions {
   std::string name;  // of the program
   std::optional<std::string> data, spec, cluster;
   int64_t seed = 1;
-  int wait = 60, patience = 120;  // seconds
+  int wait = 60;  // seconds
+  struct Faults {
+    int patience = 120;  // seconds
+    std::string bad_gradients = "fail";
+  } faults;
   std::vector<std::string> plugins;
   bool resume = false;
   std::string out;

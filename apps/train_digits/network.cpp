@@ -54,10 +54,11 @@ Output logits_of(Graph& g, const Setting& s, Output images, bool training) {
   return bias_add(matmul(x, fc2.w), fc2.b);
 }
 
-// The mean loss of a batch, which must be a number.
-Output loss_of(Graph& g, Output logits, Output labels) {
+// The mean loss of a batch.
+Output loss_of(Graph& g, const Setting& s, Output logits, Output labels) {
   const auto scope = g.scope({.name = "loss"});
-  return check_finite(reduce_mean(softmax_cross_entropy(logits, labels)), "the loss");
+  const Output loss = reduce_mean(softmax_cross_entropy(logits, labels));
+  return s.check_loss ? check_finite(loss, "the loss") : loss;
 }
 
 void hold_out(Setting& s, const std::string& file, const Dataset& all, int64_t validation) {
@@ -104,7 +105,7 @@ Network build(Graph& g, const Setting& s, const Batches& batches, int workers) {
     auto scope = g.scope({.name = detail::concat("tower", i), .device = device, .replica = i});
     Output images = placeholder(g, DType::f32, {-1, s.side, s.side, 1}, "images");
     Output labels = placeholder(g, DType::i64, {-1}, "labels");
-    Output loss = loss_of(g, logits_of(g, s, images, true), labels);
+    Output loss = loss_of(g, s, logits_of(g, s, images, true), labels);
     const Optimizer optimizer = adam(s.learning_rate);
     Output update =
         s.compute == DType::f16 ? minimize_scaled(loss, optimizer) : minimize(loss, optimizer);

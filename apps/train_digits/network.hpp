@@ -22,6 +22,7 @@ struct Setting {
   double learning_rate = 1e-3, dropout = 0.5;
   troupe::DType compute = troupe::DType::f32;  // bf16, f16: mixed precision
   double wanted_accuracy = 0;                  // percent of the test images
+  bool check_loss = true;                      // a loss that is not finite ends the training
 };
 
 struct Network {

@@ -78,6 +78,10 @@ struct TrainPause {
 struct TrainOptions {
   // To begin with (set_rule() changes it); none: that of the checkpoint to resume from, or sync.
   std::optional<Aggregation> rule = {};
+  // A slice's gradient with an element that is NaN or infinite. fail: training ends with the error.
+  // skip: the update is made of the other replicas' gradients, or changes nothing; a loss that is
+  // not finite is a warning. In a container the choice of its owner counts.
+  enum class BadGradients : uint8_t { fail, skip } bad_gradients = BadGradients::fail;
   // Per replica. 0: until the data of a source with repeat() end (troupe/source.hpp). These, and a
   // closed queue, also end a training of more steps, with a warning.
   int64_t steps = 0;
@@ -134,7 +138,8 @@ struct TrainResult {
 // step than `steps` or of other optimizers; Error(bad_configuration) for a checkpoint of other
 // parameters or another data seed; Error(bad_data) if all are damaged. Throws, after all replicas
 // have stopped: any exception of `batch`, `on_progress`, `on_pause` or `on_event`, of any type;
-// Error(bad_data) for a loss or gradient that is not finite (naming parameter, replica and step);
+// Error(bad_data) for a loss or gradient that is not finite (naming parameter, replica and step),
+// unless it is skipped;
 // Error(peer_lost) when patience ends (naming the missing process); Error(cancelled) when another
 // thread closes the session, after the newest checkpoint has been written; Error(io) or
 // Error(bad_data) when shards were lost and no checkpoint could be read until patience ended

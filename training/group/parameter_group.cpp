@@ -176,6 +176,7 @@ void ParameterGroup::establish(Start start, Done done) {
     if (start.mode != BeginEpoch::keep) {
       table_.rule = start.rule.value_or(table_.rule);
       table_.rate_scale = start.rate_scale;
+      table_.skips_bad = start.skips_bad;
     }
     if (!mutant(Mutant::epoch_not_drawn)) ++table_.epoch;
     fail_point(FailPoint::group_epoch_drawn);
@@ -305,6 +306,7 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
     m.replicas = start.replicas;
     m.next_step = start.next_step;
     m.rate_scale = start.rate_scale;
+    m.skips_bad = start.skips_bad;
     return m;
   };
   shards_.ask_all(all, begin, [this, all, start, done](Errc code, const std::string& text) {

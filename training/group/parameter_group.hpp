@@ -52,6 +52,7 @@ class ParameterGroup final : public MeshListener,
     ShardMaker::FirstValues values;   // reset; others get their initial values
     std::optional<Aggregation> rule;  // none: as it is
     double rate_scale = 1;
+    bool skips_bad = false;  // gradients that are not finite
     std::vector<int32_t> replicas;
     int64_t next_step = 0;
   };

@@ -122,6 +122,7 @@ CreateShard ShardMaker::order_of(int32_t shard, const std::vector<int32_t>& repl
   m.session = master_.session();
   if (shard == 0) m.trains = trains_;
   m.rule = to_string(table_.rule);
+  m.skips_bad = table_.skips_bad;
   m.replicas = replicas;
   for (const Slice& slice : table_.shards.at(shard).slices) m.slices.push_back(to_spec(slice));
   return m;
@@ -258,6 +259,7 @@ void ShardMaker::catch_up(int32_t shard, const std::vector<int32_t>& replicas, D
   m.rule = to_string(table_.rule);
   m.replicas = replicas;
   m.rate_scale = table_.rate_scale;
+  m.skips_bad = table_.skips_bad;
   shards_.ask(shard, std::move(m), std::move(done));
 }
 

@@ -28,6 +28,7 @@ struct ShardTable {
   uint64_t began = 0;  // the newest one that was begun in whole, or followed to; 0: none
   Aggregation rule = Aggregation::sync;
   double rate_scale = 1;
+  bool skips_bad = false;           // gradients that are not finite
   std::map<int32_t, Entry> shards;  // by number
   std::vector<std::string> tasks;   // that hold shards, round-robin; set before the first add()
 

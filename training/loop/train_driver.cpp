@@ -9,16 +9,22 @@
 #include <utility>
 
 namespace troupe {
+namespace {
+
+constexpr int64_t kBadLossesPerLine = 100;
+
+}  // namespace
 
 TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
                          CheckpointRequest checkpoints, ShardMaker::FirstValues values,
-                         std::optional<Aggregation> rule)
+                         std::optional<Aggregation> rule, bool skips_bad)
     : program_(program),
       group_(group),
       post_(std::move(post)),
       checkpoints_(std::move(checkpoints)),
       values_(std::move(values)),
-      rule_(rule) {
+      rule_(rule),
+      skips_bad_(skips_bad) {
   ParameterGroup::Listener listener;
   listener.lost = [post = post_, this](const std::string& text) {
     post([this, text] { return loop_->shards_lost(text, program_.now()); });
@@ -70,6 +76,7 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
                 " wants all replicas in one program, and a container is shared by several: a late "
                 "replica does not know how far those of others are; train with sync or ssp:S");
   start.mode = BeginEpoch::reset;
+  start.skips_bad = skips_bad_;
   start.values = values_;
   if (manifest) {
     start.mode = BeginEpoch::restore;
@@ -182,12 +189,24 @@ TrainActions TrainDriver::step_ended(int64_t replica, int64_t step, const RunRes
     return loop_->step_failed(replica, step, result.code, result.text, program_.now());
   const Tensor& loss = result.values.at(0);
   const double value = loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
-  if (!std::isfinite(value))
+  if (!std::isfinite(value) && skips_bad_)
+    warn_of(replica, step, value);
+  else if (!std::isfinite(value))
     return loop_->step_failed(
         replica, step, Errc::bad_data,
         detail::concat("the loss is ", value, "; lower the learning rate, or look for bad records"),
         program_.now());
   return loop_->step_done(replica, step, value, program_.now());
+}
+
+// A loss that is not finite is that of data whose gradients are most likely skipped.
+void TrainDriver::warn_of(int64_t replica, int64_t step, double loss) {
+  if (bad_losses_++ % kBadLossesPerLine != 0) return;
+  program_.tell(Errc::io,
+                detail::concat("the loss of replica ", replica, " in step ", step, " is ", loss,
+                               ", and training goes on: gradients that are not "
+                               "finite are skipped; losses like that so far: ",
+                               bad_losses_));
 }
 
 void TrainDriver::take_checkpoint(int64_t step) {

@@ -44,9 +44,10 @@ class TrainDriver {
   // `checkpoints`: each one's request, but for its step; without a directory there are none.
   // `values`: the first values where there is no checkpoint; null: those that the parameters began
   // with. Losses from here on become events.
+  // `skips_bad`: gradients that are not finite, and losses that are not.
   TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
               CheckpointRequest checkpoints, ShardMaker::FirstValues values,
-              std::optional<Aggregation> rule);
+              std::optional<Aggregation> rule, bool skips_bad = false);
   ~TrainDriver();
   TrainDriver(const TrainDriver&) = delete;
 
@@ -74,6 +75,7 @@ class TrainDriver {
   Aggregation rule_of(const std::optional<Manifest>& manifest) const;
   void change_rule(int64_t step);
   bool goes_on() const;  // from the values that the owner before has left
+  void warn_of(int64_t replica, int64_t step, double loss);
   void take_checkpoint(int64_t step);
   void restore();
   void begin_epoch();
@@ -88,6 +90,8 @@ class TrainDriver {
   const CheckpointRequest checkpoints_;
   const ShardMaker::FirstValues values_;
   const std::optional<Aggregation> rule_;
+  const bool skips_bad_;
+  int64_t bad_losses_ = 0;
   std::unique_ptr<TrainLoop> loop_;
   std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
   std::string newest_;

@@ -4,6 +4,7 @@
 #include "graph/base/mutant.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace troupe {
@@ -124,7 +125,7 @@ TrainActions TrainLoop::step_done(int64_t replica, int64_t step, double loss, Mi
   if (rules_.late_jumps()) s.next = newest_step();
   s.retry.succeeded();
   s.failed.reset();
-  s.loss = loss;
+  if (std::isfinite(loss) || !s.loss) s.loss = loss;
   if (phase_ == Phase::running) {
     last_progress_ = now;
     recoveries_.reached(done_steps());

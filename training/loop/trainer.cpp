@@ -213,7 +213,8 @@ TrainResult Trainer::run() {
   driver_.emplace(
       *this, *group_,
       [events = events_](TrainDriver::Event event) { events->post(std::move(event)); },
-      std::move(checkpoints), std::move(values), options_.rule);
+      std::move(checkpoints), std::move(values), options_.rule,
+      options_.bad_gradients == TrainOptions::BadGradients::skip);
   // The parameters of a predecessor that has died fill its nodes until its lease is over.
   start_.patiently(
       [&] {

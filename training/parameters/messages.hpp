@@ -94,8 +94,9 @@ struct CreateShard {
   std::string rule = "sync";  // to_string() of an Aggregation
   std::vector<int32_t> replicas;
   std::vector<SliceSpec> slices;
-  uint64_t claim = 0;  // 1 + the newest epoch that the sender has begun as the owner; 0: it has
-                       // none, or does not know yet whether it is the owner
+  bool skips_bad = false;  // gradients that are not finite: skipped, or refused
+  uint64_t claim = 0;      // 1 + the newest epoch that the sender has begun as the owner; 0: it has
+                           // none, or does not know yet whether it is the owner
   bool takes_over = false;  // the sender wants to be the owner if there is none
   uint64_t session = 0;     // of the sender
   bool makes = true;        // false: only a shard that is there already answers
@@ -163,6 +164,7 @@ struct BeginEpoch {
   std::vector<int32_t> replicas;
   int64_t next_step = 0;  // of every replica
   double rate_scale = 1;
+  bool skips_bad = false;  // as of CreateShard
 };
 // owner -> shard service: multiply all learning rates by this from the updates of `step` on.
 // Refused by a shard that is past the step under the synchronous rule, and for ftrl.
@@ -259,8 +261,8 @@ auto inspect(I& f, SliceSpec& x) {
 template <class I>
 auto inspect(I& f, CreateShard& x) {
   BoundedList slices{x.slices};
-  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, slices, x.claim, x.takes_over,
-           x.session, x.makes, x.trains);
+  return f(x.container, x.shard, x.epoch, x.rule, x.replicas, slices, x.skips_bad, x.claim,
+           x.takes_over, x.session, x.makes, x.trains);
 }
 template <class I>
 auto inspect(I& f, DescribeShard& x) {
@@ -289,7 +291,7 @@ auto inspect(I& f, SetInitial& x) {
 template <class I>
 auto inspect(I& f, BeginEpoch& x) {
   return f(x.container, x.shard, x.epoch, x.mode, x.directory, x.manifest, x.rule, x.replicas,
-           x.next_step, x.rate_scale);
+           x.next_step, x.rate_scale, x.skips_bad);
 }
 template <class I>
 auto inspect(I& f, SetRateScale& x) {

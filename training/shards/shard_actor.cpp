@@ -97,6 +97,7 @@ FilingShard::behavior_type run_shard(FilingShard::stateful_pointer<ShardActorSta
   s.process = process;
   s.disk = std::move(disk);
   s.shard = std::make_unique<Shard>(std::move(spec));
+  s.shard->set_bad_log([&s](const BadGradient& bad) { s.warn_of(bad); });
   if (on_shard) on_shard(*s.shard);
   self->set_exception_handler(to_error);
   self->set_down_handler([self](const caf::down_msg& m) { self->state.down(m); });
@@ -160,6 +161,7 @@ ShardHandle spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
   spec.replicas = replicas_at(order.replicas, 0);
   for (const SliceSpec& slice : order.slices) spec.slices.push_back(from_spec(slice));
   spec.lanes = &process.lanes().op_lanes();
+  spec.skips_bad = order.skips_bad;
   const auto* const memory = dynamic_cast<const PoolMemory*>(&process.cpu().memory());
   spec.memory = {memory ? memory->owner() : nullptr, process.cpu().segments()};
   Shard checked(spec);  // a bad spec is told to the sender before there is an actor

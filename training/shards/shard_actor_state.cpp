@@ -15,6 +15,9 @@
 namespace troupe {
 namespace {
 
+// A replica whose gradients are not finite is in the log once for so many of them.
+constexpr int64_t kSkippedPerLine = 100;
+
 // Files of one shard that wait for the disk at a time. Each keeps the values of its step.
 constexpr int kWritesMax = 2;
 
@@ -185,6 +188,7 @@ caf::error ShardActorState::set_terms(const BeginEpoch& m) {
   } catch (const Error& e) {
     return to_caf(e.code(), e.what());
   }
+  shard->set_skips_bad(m.skips_bad);
   return outcome_error(shard->set_rate_scale(m.epoch, m.next_step, m.rate_scale));
 }
 
@@ -316,6 +320,16 @@ caf::result<caf::unit_t> ShardActorState::give_initial(const GiveInitial& m) {
   Tensor values = process->values_memory().make(m.values.dtype(), m.values.shape());
   std::memcpy(values.mutable_raw(), m.values.raw(), static_cast<size_t>(values.byte_size()));
   return set_values(m.epoch, m.slice, std::move(values));
+}
+
+void ShardActorState::warn_of(const BadGradient& bad) {
+  if (bad.count % kSkippedPerLine != 1) return;
+  const ParameterDoor* const door = senders.find(bad.from);
+  std::string task = process->task();
+  if (door && (*door)->node() != self->node()) task = process->leases().task_of((*door)->node());
+  process->log()->warn(
+      "a gradient is skipped: parameter={} replica={} task={} step={} reason={} count={}",
+      bad.parameter, bad.replica, task, bad.step, bad.element, bad.count);
 }
 
 ShardDescription ShardActorState::describe() const {

@@ -94,6 +94,7 @@ struct ShardActorState {
   caf::result<caf::unit_t> give_initial(const GiveInitial& m);
   caf::result<caf::unit_t> set_values(uint64_t epoch, uint32_t slice, Tensor values);
   ShardDescription describe() const;
+  void warn_of(const BadGradient& bad);
 };
 
 // The replicas in ascending order, each at that step.
