@@ -58,7 +58,7 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
   flags.add("patience", &to.faults.patience,
             "seconds that a training waits for lost processes, or for room on the disk at its end");
   flags.add("bad-gradients", &to.faults.bad_gradients,
-            "fail, or skip: what follows from gradients that are NaN or infinite");
+            "fail, skip or roll-back: what follows from gradients that are NaN or infinite");
   flags.add("plugin", &to.plugins,
             "shared library with ops that the cluster has, too; may be given again");
   flags.add("out", &to.out, "folder for the files that it writes");
@@ -113,7 +113,9 @@ namespace {
 TrainOptions::BadGradients bad_gradients_of(const std::string& text) {
   if (text == "fail") return TrainOptions::BadGradients::fail;
   if (text == "skip") return TrainOptions::BadGradients::skip;
-  throw Error(Errc::invalid_argument, "--bad-gradients wants fail or skip, got \"", text, "\"");
+  if (text == "roll-back") return TrainOptions::BadGradients::roll_back;
+  throw Error(Errc::invalid_argument, "--bad-gradients wants fail, skip or roll-back, got \"", text,
+              "\"");
 }
 
 // The options that every training in sight has.

@@ -80,8 +80,10 @@ struct TrainOptions {
   std::optional<Aggregation> rule = {};
   // A slice's gradient with an element that is NaN or infinite. fail: training ends with the error.
   // skip: the update is made of the other replicas' gradients, or changes nothing; a loss that is
-  // not finite is a warning. In a container the choice of its owner counts.
-  enum class BadGradients : uint8_t { fail, skip } bad_gradients = BadGradients::fail;
+  // not finite is a warning. roll_back: training goes back to its newest checkpoint, so often in
+  // all, and then fails, also if the same step fails again. In a container its owner chooses.
+  enum class BadGradients : uint8_t { fail, skip, roll_back } bad_gradients = BadGradients::fail;
+  int64_t roll_backs_max = 3;
   // Per replica. 0: until the data of a source with repeat() end (troupe/source.hpp). These, and a
   // closed queue, also end a training of more steps, with a warning.
   int64_t steps = 0;
@@ -139,7 +141,7 @@ struct TrainResult {
 // parameters or another data seed; Error(bad_data) if all are damaged. Throws, after all replicas
 // have stopped: any exception of `batch`, `on_progress`, `on_pause` or `on_event`, of any type;
 // Error(bad_data) for a loss or gradient that is not finite (naming parameter, replica and step),
-// unless it is skipped;
+// unless it is skipped or rolled back;
 // Error(peer_lost) when patience ends (naming the missing process); Error(cancelled) when another
 // thread closes the session, after the newest checkpoint has been written; Error(io) or
 // Error(bad_data) when shards were lost and no checkpoint could be read until patience ended

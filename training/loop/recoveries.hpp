@@ -1,6 +1,7 @@
 // Recoveries: the losses of a training's shards, and what came of each: shards restored from a
 // checkpoint, or found as they were, which is no recovery. Losses without a new step in between are
-// counted: after kLossesMax of them the program itself is taken for their cause.
+// counted: after kLossesMax of them the program itself is taken for their cause. A step with bad
+// data may be left for a checkpoint, too, though no shard is lost.
 // Owner: TrainLoop. Thread: the owner's.
 #pragma once
 
@@ -16,10 +17,26 @@ class Recoveries {
   static constexpr int kLossesMax = 20;
 
   void lost() { ++count_, ++open_; }
+  // Leaves a step with bad data: at most `max` times in all, and not the same step twice in a row,
+  // or returns false.
+  bool roll_back(int64_t step, int64_t max) {
+    if (rolled_back_ >= max || left_ == step) return false;
+    ++rolled_back_;
+    left_ = step;
+    goes_back_ = true;
+    lost();
+    return true;
+  }
+  int64_t rolled_back() const { return rolled_back_; }
+  // The restore that follows gives all shards the values of a checkpoint.
+  bool goes_back() const { return goes_back_; }
   // Restoring begins because of a loss. Returns the losses in a row.
   int begin() { return ++in_a_row_; }
   // Shards were restored, and a replica went back by so many steps.
-  void went_back(int64_t steps) { back_ = std::max(back_.value_or(0), steps); }
+  void went_back(int64_t steps) {
+    back_ = std::max(back_.value_or(0), steps);
+    goes_back_ = false;
+  }
   void lose_updates(int64_t count) { lost_updates_ += count; }
   // All shards are there. Returns how far a replica went back since they were there before; none:
   // they are as they were.
@@ -46,6 +63,8 @@ class Recoveries {
   int in_a_row_ = 0;             // restores since farthest_ was reached
   int64_t farthest_ = 0;
   int64_t lost_updates_ = 0;
+  int64_t rolled_back_ = 0, left_ = -1;  // left_: the step of the newest
+  bool goes_back_ = false;
 };
 
 }  // namespace troupe

@@ -117,6 +117,7 @@ void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& man
   plan.replicas.assign(checkpoints_.replicas.begin(), checkpoints_.replicas.end());
   plan.checkpoints = !checkpoints_.directory.empty() && group_.owner();
   plan.follows = !group_.owner();
+  if (plan.follows) plan.roll_backs = 0;  // the owner restores
   plan.rule = rule_of(manifest);
   loop_ = std::make_unique<TrainLoop>(plan, next_steps(manifest));
   group_.went_on();
@@ -144,7 +145,7 @@ void TrainDriver::carry_out(const TrainActions& actions) {
         change_rule(action.step);
         break;
       case TrainAction::restore:
-        restore();
+        action.code == Errc::bad_data ? begin_epoch() : restore();
         break;
       case TrainAction::ask_epoch:
         ask_epoch();

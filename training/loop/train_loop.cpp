@@ -85,7 +85,8 @@ void TrainLoop::go_on(Millis now, TrainActions& out) {
       out.push_back({TrainAction::fail, 0, 0, failure_->code(), failure_->what()});
     } else if (retry_.due(now)) {
       phase_ = Phase::restoring;
-      out.push_back({TrainAction::restore});
+      out.push_back(
+          {TrainAction::restore, 0, 0, recoveries_.goes_back() ? Errc::bad_data : Errc::ok});
     }
     return;
   }
@@ -162,6 +163,9 @@ void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis 
   }
   const std::string which = detail::concat("step ", step, " of replica ", replica);
   const bool away = (e.code() == Errc::io || e.code() == Errc::out_of_memory) && s.loss;
+  if (e.code() == Errc::bad_data &&
+      roll_back(step, detail::concat(which, ": ", e.what()), now, out))
+    return;
   if (!passes(e.code()) && !away)
     return give_up(e.code(), detail::concat(which, ": ", e.what()), out);
   s.failed.emplace(e.code(), detail::concat(which, ": ", e.what()));
@@ -175,6 +179,22 @@ void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis 
     asked_.epoch = recoveries();
     out.push_back({TrainAction::ask_epoch});
   }
+}
+
+bool TrainLoop::roll_back(int64_t step, const std::string& text, Millis now, TrainActions& out) {
+  if (!recoveries_.roll_back(step, plan_.roll_backs)) return false;
+  last_progress_ = told_.at = now;
+  phase_ = Phase::stopping;
+  retry_ = Backoff(now);
+  out.push_back({TrainAction::tell, 0, step, kAgain,
+                 detail::concat(text,
+                                "; all towers go back to the newest checkpoint, which is "
+                                "number ",
+                                recoveries_.rolled_back(), " of at most ", plan_.roll_backs)});
+  if (!idle()) out.push_back({TrainAction::cancel});
+  if (checkpoints_.open())
+    out.push_back({TrainAction::give_up_checkpoint, 0, checkpoints_.step(), Errc::cancelled, text});
+  return true;
 }
 
 // Ends the training, unless a source moves.

@@ -31,6 +31,9 @@
 // comes after the pause and before the checkpoint of its step, and does not wait for the files of
 // the checkpoint before.
 //
+// A step with bad data, a gradient that is not finite for example, may be a reason to go back to
+// the checkpoint: a fault that passes does not come again. The same step ends the training then.
+//
 // A step that fails because its data have ended ends the training there, as if the plan had no more
 // steps.
 //
@@ -72,7 +75,8 @@ struct TrainAction {
     checkpoint,   // take one at `step`; call checkpoint_captured(), answer with checkpoint_ended()
     give_up_checkpoint,  // end it soon, unless its files are written; it still answers
     pause,       // let the program look at `step`; answer with pause_ended() or pause_failed()
-    restore,     // restore the shards; answer with restored(), shards_kept() or restore_failed()
+    restore,     // restore the shards; answer with restored(), shards_kept() or restore_failed();
+                 // code bad_data: even if they are as they were
     ask_epoch,   // ask whether the shards' owner has begun a new epoch; answer with epoch_found()
     ask_source,  // ask when a source that steps wait for moved last; answer with source_found()
     finish,      // all replicas are done
@@ -97,7 +101,8 @@ class TrainLoop {
     bool checkpoints = false;
     bool follows = false;  // another session owns the shards
     Aggregation rule = Aggregation::sync;
-    bool reads = false;  // a step may wait for a source
+    bool reads = false;      // a step may wait for a source
+    int64_t roll_backs = 0;  // at most so many, from steps with bad data
     Millis patience{120'000};
   };
   TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps);
@@ -157,6 +162,7 @@ class TrainLoop {
   void give_up(Errc code, const std::string& text, TrainActions& out);
   void lose_patience(const Error& e, TrainActions& out);
   void try_again(int64_t replica, int64_t step, const Error& e, Millis now, TrainActions& out);
+  bool roll_back(int64_t step, const std::string& text, Millis now, TrainActions& out);
   TrainActions are_back(Millis now);
   void last_refused(Errc code, const std::string& text, Millis now, TrainActions& out);
   void end_unsaved(TrainActions& out);

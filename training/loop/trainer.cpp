@@ -98,6 +98,7 @@ void check_numbers(const std::vector<Tower>& towers, const TrainOptions& o) {
   want_least("TrainOptions::checkpoint_every", o.checkpoint_every, 0,
              "0 (only at the end) or more steps");
   want_least("TrainOptions::checkpoint_keep", o.checkpoint_keep, 1, "at least 1 checkpoint");
+  want_least("TrainOptions::roll_backs_max", o.roll_backs_max, 0, "0 or more");
   want_least("TrainOptions::patience", o.patience.count(), 0, "0 ms or more");
   for (const Tower& tower : towers)
     want_range("Tower::replica", tower.replica, 0, INT32_MAX, "a number from 0");
@@ -148,6 +149,11 @@ class Trainer final : public TrainProgram {
     if (options.pause_every < 0 || (options.pause_every > 0 && !options.on_pause))
       throw Error(Errc::invalid_argument, "TrainOptions::pause_every is ", options.pause_every,
                   options.on_pause ? "; wants at least 0" : ", and on_pause is empty");
+    if (options.bad_gradients == TrainOptions::BadGradients::roll_back &&
+        options.checkpoint_dir.empty())
+      throw Error(Errc::invalid_argument,
+                  "TrainOptions::bad_gradients is roll_back, which wants a ",
+                  "checkpoint_dir to go back to");
     if (options.resume && options.checkpoint_dir.empty())
       throw Error(Errc::invalid_argument, "resume wants a checkpoint_dir");
     if (group_->parameters().empty())
@@ -289,6 +295,8 @@ void Trainer::lead(const std::optional<Manifest>& manifest) {
   plan.checkpoint_every = options_.checkpoint_every;
   plan.pause_every = options_.pause_every;
   plan.patience = options_.patience;
+  if (options_.bad_gradients == TrainOptions::BadGradients::roll_back)
+    plan.roll_backs = options_.roll_backs_max;
   plan.reads = !sources_.texts.empty();
   driver_->begin(plan, manifest);
   while (!driver_->loop().ended()) {

@@ -1,10 +1,11 @@
-// train() with gradients that are not finite: it ends, or goes on without them; and the ledger of
-// all pushes.
+// train() with gradients that are not finite: it ends, goes on without them, or goes back; and the
+// ledger of all pushes.
 #include <cmath>
 #include <map>
 
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/fit.hpp"
+#include "training/loop/train_loop.hpp"
 
 namespace troupe {
 namespace {
@@ -100,6 +101,71 @@ TEST_CASE("skip: a replica alone whose gradients are never finite leaves the val
   CHECK(std::isnan(result.loss));
   CHECK(parameter_values(fit.session).at("w").item<double>() == 0);
   CHECK(parameter_slices(fit.session).at(0).version == 5);
+}
+
+TEST_CASE("roll_back: a fault that passes leaves the weights of an undisturbed training") {
+  Folder folder("roll-back");
+  TrainOptions options{.bad_gradients = Bad::roll_back,
+                       .steps = 10,
+                       .checkpoint_dir = folder.path(),
+                       .checkpoint_every = 2};
+  std::vector<std::string> told;
+  options.on_event = [&](const TrainEvent& e) { told.push_back(e.text); };
+  LocalFit fit(sgd(0.01), 2);
+  bool planted = false;
+  fit.all[1].batch = [&planted, batch = fit.all[1].batch](int64_t step) {
+    if (step != 5 || std::exchange(planted, true)) return batch(step);
+    return std::vector<Tensor>{Tensor::of<double>({1, NAN}, {2, 1})};
+  };
+  const TrainResult result = fit.train(options);
+  CHECK(result.recoveries == 1);
+  CHECK(result.weights_sha256 == trained(steps(10)).weights_sha256);
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].starts_with("step 5 of replica 1: "));
+  CHECK(
+      told[0].ends_with("all towers go back to the newest checkpoint, which is number 1 of at "
+                        "most 3"));
+  CHECK(told[1].starts_with("shards restored at step "));  // the newest that has been written
+}
+
+TEST_CASE("roll_back: the same step ends the training when it fails again") {
+  Folder folder("roll-back-again");
+  BadFit fit;
+  TrainOptions options{.bad_gradients = Bad::roll_back,
+                       .steps = 10,
+                       .checkpoint_dir = folder.path(),
+                       .checkpoint_every = 2};
+  int64_t told = 0;
+  options.on_event = [&](const TrainEvent&) { ++told; };
+  CHECK(code_of([&] { fit.train(options); }) == Errc::bad_data);
+  CHECK(told == 2);  // once back, and restored
+}
+
+TEST_CASE("roll_back wants a folder with checkpoints") {
+  BadFit fit;
+  const Refusal refusal =
+      refusal_of([&] { fit.train({.bad_gradients = Bad::roll_back, .steps = 10}); });
+  CHECK(refusal.code == Errc::invalid_argument);
+  CHECK(refusal.text.find("checkpoint_dir") != refusal.text.npos);
+}
+
+TEST_CASE("a loop goes back so often in all, and each time restores shards that are as they were") {
+  const TrainLoop::Millis now{0};
+  TrainLoop loop({.replicas = {0}, .steps = 9, .checkpoints = true, .roll_backs = 2}, {});
+  loop.begin(now);
+  const auto fail = [&](int64_t step) {
+    return loop.step_failed(0, step, Errc::bad_data, "nan", now);
+  };
+  for (const int64_t step : {1, 2}) {
+    for (int64_t done = 0; done < step; ++done) loop.step_done(0, done, 1, now);
+    const TrainActions actions = fail(step);
+    CHECK(actions.back().kind == TrainAction::restore);
+    CHECK(actions.back().code == Errc::bad_data);
+    CHECK(loop.restored({{0, 0}}, now).back().kind == TrainAction::start);
+  }
+  for (int64_t done = 0; done < 3; ++done) loop.step_done(0, done, 1, now);
+  CHECK(fail(3).back().kind == TrainAction::fail);
+  CHECK(loop.recoveries() == 2);
 }
 
 TEST_CASE("the ledger of a training has each push of each replica, by its end") {
