@@ -21,6 +21,7 @@
 #include "apps/program/tables.hpp"
 #include "apps/train_digits/network.hpp"
 #include "apps/train_digits/report.hpp"
+#include "apps/train_digits/switches.hpp"
 
 using namespace troupe;
 
@@ -30,7 +31,7 @@ constexpr uint64_t kSeed = 1;
 constexpr int64_t kValidations = 12;  // in one training
 
 struct Options : ProgramOptions {
-  std::optional<std::string> digits, kill, rule, trace;
+  std::optional<std::string> digits, kill, rule, switches, trace;
   std::string compute = "f32";
   std::optional<int64_t> steps, channels, hidden;
   std::optional<double> dropout, learning_rate;
@@ -43,6 +44,9 @@ void add_options(Flags& flags, Options& to) {
   flags.add("steps", &to.steps, "steps per tower and rule");
   flags.add("rule", &to.rule,
             detail::concat("this one alone: ", kRules, " (default: sync, then async)"));
+  flags.add("switch", &to.switches,
+            "change the rule at steps: STEP=RULE,... such as 200=ssp:3,300=async; begins with "
+            "--rule, or sync");
   flags.add("channels", &to.channels, "of the first convolution; the second has twice");
   flags.add("hidden", &to.hidden, "units of the hidden layer");
   flags.add("dropout", &to.dropout, "part of them left out while training");
@@ -113,8 +117,14 @@ TrainOptions train_options(const Setting& s, Aggregation rule) {
 
 // Writes into `options` where its checkpoints are.
 Outcome train_and_test(Session& session, const Network& net, const Setting& s,
-                       TrainOptions& options, const Options& given, const OutFolder& out,
-                       Plot& curve) {
+                       TrainOptions& options, Switches switches, const Options& given,
+                       const OutFolder& out, Plot& curve) {
+  const Aggregation rule = *options.rule;
+  // A resumed training has the rule of its checkpoint, until it is at the step of a change.
+  if (given.resume && !switches.empty()) {
+    options.rule.reset();
+    switches.emplace(0, rule);
+  }
   std::optional<RunningAccuracy> validation;
   if (s.validation.size() > 0) validation.emplace(session, net, s.validation);
   StepTrace trace(session, options.steps / 4);
@@ -122,11 +132,12 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s,
   int64_t validate_at = 0;
   TrainOptions watched = options;
   watched.on_progress = [&](const TrainProgress& p) {
+    ask(session, std::exchange(switches, {}));
     if (validation && p.step >= validate_at) {
       validation->ask();
       validate_at = p.step + std::max<int64_t>(1, p.steps / kValidations);
     }
-    if (p.step > 0) curve.add(to_string(*options.rule), static_cast<double>(p.step), p.loss);
+    if (p.step > 0) curve.add(to_string(rule), static_cast<double>(p.step), p.loss);
     trace.look(p);
     if (!killed && p.step > p.steps / 2) {
       killed = true;
@@ -135,7 +146,7 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s,
   };
   Outcome outcome;
   const Trained trained =
-      train_in_sight(session, net.towers, watched, given, out, to_string(*options.rule), &curve,
+      train_in_sight(session, net.towers, watched, given, out, to_string(rule), &curve,
                      [&] { return validation ? validation->shown() : ""; });
   options.checkpoint_dir = trained.options.checkpoint_dir;
   outcome.result = trained.result;
@@ -148,6 +159,10 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s,
 }
 
 std::vector<Aggregation> rules_of(const Options& given) {
+  if (given.switches && given.verify)
+    throw Error(Errc::invalid_argument,
+                "--verify compares synchronous weights; leave out --switch");
+  if (!given.rule && given.switches) return {Aggregation::sync};
   if (!given.rule) return {Aggregation::sync, Aggregation::async};
   const Aggregation rule = aggregation_from_string(*given.rule);
   if (given.verify && rule != Aggregation::sync)
@@ -197,6 +212,7 @@ int run(const Options& given) {
         Errc::invalid_argument,
         "--verify compares a run on a cluster with one in one process; this is one process");
   const std::vector<Aggregation> rules = rules_of(given);
+  const Switches switches = given.switches ? switches_from(*given.switches) : Switches();
   const OutFolder out(given.out, true);
   const ProcessOptions process = given.process();
   const LogSink say = given.say();
@@ -219,7 +235,8 @@ int run(const Options& given) {
   for (const Aggregation rule : rules) {
     Session session = cluster.open(graph, process);
     TrainOptions options = train_options(s, rule);
-    results.emplace_back(rule, train_and_test(session, net, s, options, given, out, curve));
+    results.emplace_back(rule,
+                         train_and_test(session, net, s, options, switches, given, out, curve));
     if (given.ledger) print_ledger(push_ledger(session), to_string(rule));
     if (rule != rules.front()) continue;
     std::vector<Callable> steps;
@@ -247,7 +264,7 @@ int run(const Options& given) {
       trace.c_str(), picture.c_str(), write_plot(out, "curve", curve, say).c_str());
 
   bool good = true;
-  if ((given.kill || given.verify) && rules.front() == Aggregation::sync)
+  if ((given.kill || given.verify) && rules.front() == Aggregation::sync && switches.empty())
     good = verify(s, batches, process, results[0].second.result.weights_sha256);
   return judge(results, s.wanted_accuracy) && good ? 0 : 1;
 }

@@ -235,14 +235,15 @@ void print_tables(Session& session, const Callable& whole, const std::vector<Cal
   print_devices(session.devices(), session.placement(whole));
   std::printf(
       "\nWhere the parameters lived, and what moved between them and the workers\n"
-      "  %-12s %10s %10s %10s %14s %14s %10s  %s\n",
-      "parameter", "from", "elements", "bytes", "pulled bytes", "pushed bytes", "staleness",
-      "shard");
+      "  %-12s %10s %10s %10s %14s %14s %10s %10s  %s\n",
+      "parameter", "from", "elements", "bytes", "pulled bytes", "pushed bytes", "updates",
+      "staleness", "shard");
   for (const ParameterSlice& p : parameter_slices(session))
-    std::printf("  %-12s %10lld %10lld %10lld %14lld %14lld %10.2f  %s\n", p.parameter.c_str(),
-                static_cast<long long>(p.offset), static_cast<long long>(p.size),
-                static_cast<long long>(p.bytes), static_cast<long long>(p.pulled_bytes),
-                static_cast<long long>(p.pushed_bytes), p.staleness, p.task.c_str());
+    std::printf("  %-12s %10lld %10lld %10lld %14lld %14lld %10lld %10.2f  %s\n",
+                p.parameter.c_str(), static_cast<long long>(p.offset),
+                static_cast<long long>(p.size), static_cast<long long>(p.bytes),
+                static_cast<long long>(p.pulled_bytes), static_cast<long long>(p.pushed_bytes),
+                static_cast<long long>(p.version), p.staleness, p.task.c_str());
   std::vector<CutEdge> edges;
   for (const Callable& step : steps)
     for (CutEdge& e : session.cut_edges(step)) edges.push_back(std::move(e));
