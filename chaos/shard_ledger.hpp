@@ -15,7 +15,8 @@
 //        update has at least the gradients that end a step, in replica order, all of one step,
 //        which is newer than that of the update before; an acknowledged gradient that it lacks
 //        came after it. Bounded staleness: a step reads a version with the updates of all steps
-//        that its bound wants
+//        that its bound wants. Where rules follow each other: an update is made by the rule of the
+//        step of its gradients
 //   I8   at the end a slice has the bits that its updates give on one node (shard_replay.hpp)
 //   I10  the incarnations of a replica's gradients in an update never go back
 //   I14  a checkpoint is one step of all slices: each has the bits and the progress of its version
@@ -44,8 +45,14 @@ using HashChain = std::map<std::pair<uint32_t, int64_t>, uint64_t>;
 class ShardLedger {
  public:
   // `golden`: the chain of a run without faults, which this run must equal; may be null.
-  ShardLedger(Aggregation rule, int32_t replicas, int64_t steps, const HashChain* golden)
-      : rule_(rule), replicas_(replicas), steps_(steps), golden_(golden) {}
+  // `switches`: the rules that follow, by their first step.
+  ShardLedger(Aggregation rule, int32_t replicas, int64_t steps, const HashChain* golden,
+              std::map<int64_t, Aggregation> switches = {})
+      : rule_(rule),
+        switches_(std::move(switches)),
+        replicas_(replicas),
+        steps_(steps),
+        golden_(golden) {}
 
   // The gradients that are not finite, of all slices; without this call none is.
   void expect_bad(std::function<bool(int32_t replica, int64_t step)> is_bad) {
@@ -130,14 +137,15 @@ class ShardLedger {
         return Violation{"I14", detail::concat("slice ", s.slice.id, " of a checkpoint ", how...)};
       };
       if (!s.slice.optimizer) continue;
-      if (rule_.by_steps() && s.next_step != step)
+      if ((rule_.by_steps() || switching()) && s.next_step != step)
         throw broken("of step ", step, " goes on at step ", s.next_step);
-      if (rule_ == Aggregation::sync && s.version != step)
+      if (only(Aggregation::Kind::sync) && s.version != step)
         throw broken("of step ", step, " has version ", s.version);
       int64_t counted = 0;
       for (const ReplicaProgress& p : s.progress)
         for (int64_t i = 0; i < steps_; ++i) counted += p.has(i);
-      if (!backups() && counted != s.version * (rule_.by_steps() ? replicas_ : 1))
+      if (!switching() && !only(Aggregation::Kind::sync_backup) &&
+          counted != s.version * (rule_.by_steps() ? replicas_ : 1))
         throw broken("counts ", counted, " gradients in version ", s.version);
       const auto known = states_.find({s.slice.id, s.version});
       if (known == states_.end() || known->second != state_of(s))
@@ -163,7 +171,7 @@ class ShardLedger {
     for (const Slice& slice : shard.slices()) {
       if (!slice.optimizer) continue;
       const int64_t want = rule_.by_steps() ? steps_ : steps_ * replicas_;
-      if (shard.version(slice.id) != want)
+      if (!switching() && shard.version(slice.id) != want)
         throw Violation{"I1", detail::concat("slice ", slice.id, " ends at version ",
                                              shard.version(slice.id), ", not ", want)};
       const Book& book = books_.at(slice.id);
@@ -254,12 +262,12 @@ class ShardLedger {
   }
 
   void read(Book& book, const TakenAnswer& a) const {
-    if (rule_ == Aggregation::sync && a.version != a.at.step)
+    if (only(Aggregation::Kind::sync) && a.version != a.at.step)
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice)};
     const int64_t least =
         a.at.step + (replicas_ - 1) * std::max<int64_t>(0, a.at.step - rule_.bound);
-    if (rule_.kind == Aggregation::Kind::ssp && a.version < least)
+    if (only(Aggregation::Kind::ssp) && a.version < least)
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice,
                                            ", and its bound wants at least ", least)};
@@ -279,17 +287,26 @@ class ShardLedger {
     Book& book = book_of(a.slice);
     ++book.applied_now;
     const std::vector<From> all = check_finite(a);
-    if (rule_ == Aggregation::sync) {
+    for (const auto& from : all)
+      if (switching() && a.rule != rule_of(from.step))
+        throw Violation{"I6", detail::concat("step ", from.step, " of replica ", from.replica,
+                                             " has made version ", a.version, " of slice ", a.slice,
+                                             " by the rule ", to_string(a.rule), ", not ",
+                                             to_string(rule_of(from.step)))};
+    const Aggregation& rule = rule_of(all.at(0).step);
+    if (rule == Aggregation::sync) {
+      const int64_t step = switching() ? all[0].step : a.version - 1;
       if (all.size() != static_cast<size_t>(replicas_))
         throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
                                              " is made of ", all.size(), " gradients")};
       for (size_t i = 0; i < all.size(); ++i)
-        if (all[i].replica != static_cast<int32_t>(i) || all[i].step != a.version - 1)
+        if (all[i].replica != static_cast<int32_t>(i) || all[i].step != step)
           throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
                                                " has step ", all[i].step, " of replica ",
                                                all[i].replica, " as gradient ", i)};
     }
-    if (backups()) count_step(book, a.slice, a.version, all);
+    if (rule.kind == Aggregation::Kind::sync_backup)
+      count_step(book, a.slice, a.version, all, rule.bound);
     for (const auto& from : all) {
       const size_t i = cell(from.replica, from.step);
       if (uint64_t& newest = book.incarnations[from.replica]; from.incarnation < newest)
@@ -318,16 +335,24 @@ class ShardLedger {
                        [](const From& x, const From& y) { return x.replica < y.replica; });
     return all;
   }
-  bool backups() const { return rule_.kind == Aggregation::Kind::sync_backup; }
+  bool switching() const { return !switches_.empty(); }
+  bool only(Aggregation::Kind kind) const { return rule_.kind == kind && !switching(); }
+  const Aggregation& rule_of(int64_t step) const {
+    const auto later = switches_.upper_bound(step);
+    return later == switches_.begin() ? rule_ : std::prev(later)->second;
+  }
   // True if this gradient may be missing in its update.
   bool is_late(const Book& book, size_t i) const {
-    return backups() && static_cast<int64_t>(i) / replicas_ < book.open && book.applied[i] == 0;
+    const int64_t step = static_cast<int64_t>(i) / replicas_;
+    return rule_of(step).kind == Aggregation::Kind::sync_backup && step < book.open &&
+           book.applied[i] == 0;
   }
-  void count_step(Book& book, uint32_t slice, int64_t version, const std::vector<From>& all) const {
+  void count_step(Book& book, uint32_t slice, int64_t version, const std::vector<From>& all,
+                  int64_t backups) const {
     const auto broken = [=](const auto&... how) {
       return Violation{"I6", detail::concat("version ", version, " of slice ", slice, " ", how...)};
     };
-    if (std::ssize(all) < replicas_ - rule_.bound)
+    if (std::ssize(all) < replicas_ - backups)
       throw broken("is made of ", all.size(), " gradients");
     for (size_t i = 0; i < all.size(); ++i) {
       if (all[i].step != all[0].step || all[i].step < book.open)
@@ -376,7 +401,7 @@ class ShardLedger {
     const bool changed = shard.epoch() != book.epoch || version != book.version;
     book.epoch = shard.epoch();
     book.version = version;
-    if (!changed || rule_ != Aggregation::sync) return;
+    if (!changed || !only(Aggregation::Kind::sync)) return;
     const Tensor values = shard.values(slice.id);
     const uint64_t hash = fnv(kFnvStart, values.raw(), static_cast<size_t>(values.byte_size()));
     chain_[{slice.id, version}] = hash;
@@ -426,6 +451,7 @@ class ShardLedger {
   }
 
   const Aggregation rule_;
+  const std::map<int64_t, Aggregation> switches_;
   const int32_t replicas_;
   const int64_t steps_;
   const HashChain* const golden_;

@@ -43,6 +43,7 @@ struct SimClusterOptions {
   SimWatch* watch = nullptr;  // sees the training; null: nobody
   int clients = 1;  // 2: they share the parameters, and have the replicas of one or two workers
   Aggregation rule = Aggregation::sync;
+  std::map<int64_t, Aggregation> switches = {};  // by step: the rules that follow
   int64_t steps = 4;
   int64_t checkpoint_every = 0;  // 0: no checkpoints
   int64_t pause_every = 0;       // 0: the training never stands still to be looked at
@@ -85,6 +86,10 @@ inline SimClusterOptions calm(SimClusterOptions o) {
 inline bool pauses_repeat(const SimClusterOptions& o) {
   return o.pause_every == 0 || !o.rate_scales;
 }
+// The values are those of a run without faults.
+inline bool repeats_bits(const SimClusterOptions& o) {
+  return o.rule == Aggregation::sync && o.switches.empty();
+}
 // The asynchronous replicas of other programs may be behind the steps that an owner checkpoints.
 inline bool replicas_keep_step(const SimClusterOptions& o) {
   return o.clients == 1 || o.rule == Aggregation::sync;
@@ -98,12 +103,16 @@ inline std::vector<int32_t> replicas_of(const SimClusterOptions& o, int number) 
 }
 
 inline std::string describe(const SimClusterOptions& o) {
+  std::string switches;
+  for (const auto& [step, rule] : o.switches)
+    switches += detail::concat(switches.empty() ? " switches=" : ",", step, "=", to_string(rule));
   return detail::concat("options clients=", o.clients, " rule=", to_string(o.rule),
                         " steps=", o.steps, " checkpoint_every=", o.checkpoint_every,
                         " pause_every=", o.pause_every, " hidden=", o.hidden,
                         " optimizer=", o.optimizer, " edges=", o.edges, " pace_ms=", o.pace_ms,
                         " late_program=", o.late_program, " secret=", o.secret) +
          (o.one_machine ? " one_machine=1" : "") +
+         switches +
          (o.shape.ps == 2 && o.shape.workers == 3
               ? ""
               : detail::concat(" ps=", o.shape.ps, " workers=", o.shape.workers));

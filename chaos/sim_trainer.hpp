@@ -88,7 +88,7 @@ class SimLaws {
   }
   // A pause sees the same weights each time that its step is done.
   void looked(int64_t step, const std::string& sha) {
-    if (o_.rule == Aggregation::sync && looked_.emplace(step, sha).first->second != sha)
+    if (repeats_bits(o_) && looked_.emplace(step, sha).first->second != sha)
       throw Violation{"I5", detail::concat("two pauses of step ", step, " saw other weights")};
   }
   const std::map<int64_t, std::string>& looked() const { return looked_; }
@@ -259,7 +259,8 @@ class SimTrainer final : public TrainProgram {
     if (world_.options.checkpoint_every > 0) checkpoints.directory = kFolder;
     driver_.emplace(
         *this, *group_, [this](Event event) { events_.push_back(std::move(event)); },
-        std::move(checkpoints), nullptr, world_.options.rule);
+        std::move(checkpoints), nullptr,
+        world_.options.switches.empty() ? std::optional(world_.options.rule) : std::nullopt);
   }
   bool all_there() {
     const auto agents = master_.members().agents();
@@ -285,6 +286,7 @@ class SimTrainer final : public TrainProgram {
                          .checkpoint_every = world_.options.checkpoint_every,
                          .pause_every = world_.options.pause_every};
     driver_->begin(plan, began_with_);
+    for (const auto& [step, rule] : world_.options.switches) group_->rules().ask(rule, step);
     return {};
   }
 

@@ -45,7 +45,7 @@ class SeedTraining {
   // Throws: Violation. `outcome`: where the balance of the run is added; null: nowhere.
   void run(const Faults& faults, History& history, SimOutcome* outcome = nullptr) const {
     if (broken_) SimCluster(*broken_, seed_, {}, nullptr, history).run();
-    const bool golden = options_.rule == Aggregation::sync && !weights_.empty();
+    const bool golden = repeats_bits(options_) && !weights_.empty();
     SimCluster cluster(options_, seed_, faults, golden ? &chain_ : nullptr, history);
     struct Balance {
       ~Balance() {

@@ -27,7 +27,7 @@ struct SimWorld {
       : options(o),
         net(seed),
         history(h),
-        ledger(o.rule, o.replicas, o.steps, golden),
+        ledger(o.rule, o.replicas, o.steps, golden, o.switches),
         injuries(std::move(faults)),
         progress{.gets_on_at = net.now()} {
     net.faults.one_machine = o.one_machine;

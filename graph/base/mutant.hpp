@@ -57,6 +57,8 @@ enum class Mutant : uint8_t {
   link_loss_not_told,
   failed_step_counts,
   restored_steps_not_taken,
+  failed_change_counts,
+  restored_with_first_rule,
   old_incarnation_let_in,
   lent_not_held,
   segment_used_again,

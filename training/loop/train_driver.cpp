@@ -56,7 +56,9 @@ TrainDriver::~TrainDriver() {
 
 // The rule at the step of a checkpoint, or at step 0.
 Aggregation TrainDriver::rule_of(const std::optional<Manifest>& manifest) const {
-  if (begun()) return loop_->rule_at(manifest ? manifest->step : 0);
+  if (begun())
+    return loop_->rule_at(manifest && !mutant(Mutant::restored_with_first_rule) ? manifest->step
+                                                                                : 0);
   return rule_.value_or(manifest ? manifest->rule : Aggregation::sync);
 }
 

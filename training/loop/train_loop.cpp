@@ -523,7 +523,7 @@ TrainActions TrainLoop::ask_rule(const Aggregation& rule, int64_t step, Millis n
 TrainActions TrainLoop::rule_told(Errc code, const std::string& text, Millis now) {
   TrainActions out;
   const Aggregation before = rules_.held();
-  if (!rules_.end(code == Errc::ok)) return out;
+  if (!rules_.end(code == Errc::ok || mutant(Mutant::failed_change_counts))) return out;
   if (phase_ == Phase::running && code == Errc::ok) {
     last_progress_ = now;
     retry_ = Backoff(now);

@@ -31,6 +31,21 @@ inline void ps_links(Draw& draw, SimClusterOptions& o) {
   o.pace_ms = draw.chance(0.5) ? 300 : 0;
 }
 
+// A rule for each few steps.
+inline std::map<int64_t, Aggregation> draw_switches(Draw& draw, const SimClusterOptions& o) {
+  using Kind = Aggregation::Kind;
+  std::map<int64_t, Aggregation> out;
+  for (int64_t step = draw.between(1, 3); step < o.steps; step += draw.between(1, 2)) {
+    const bool damped = draw.chance(0.3) && o.optimizer != "ftrl";
+    const Aggregation rules[] = {Aggregation::sync,
+                                 {Kind::sync_backup, draw.between(1, 2)},
+                                 {Kind::async, 0, damped},
+                                 {Kind::ssp, draw.between(0, 2), damped}};
+    out[step] = rules[draw.below(std::size(rules))];
+  }
+  return out;
+}
+
 inline std::vector<Preset> presets() {
   return {
       {"cluster-step", 10, nullptr, nullptr},
@@ -124,6 +139,22 @@ inline std::vector<Preset> presets() {
          o.pace_ms = draw.chance(0.5) ? 50 : 0;
        },
        lose_and_kill},
+      // All rules after each other, in one training.
+      {"cluster-rules", 40,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.steps = draw.between(6, 12);
+         o.checkpoint_every = draw.between(0, 3);
+         o.pause_every = draw.between(0, 2);
+         o.pace_ms = draw.chance(0.5) ? 50 : 0;
+         o.switches = draw_switches(draw, o);
+       },
+       [](PresetFaults& plan) {
+         if (plan.draw.chance(0.5)) plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 1));
+         plan.kill_ps(plan.draw.between(0, 2));
+         plan.lose_ps_links(plan.draw.between(1, 4));
+         if (plan.draw.chance(0.3)) plan.kill_programs(1);
+       }},
       {"cluster-all", 10, checkpoints,
        [](PresetFaults& plan) {
          plan.lose_messages();
