@@ -59,6 +59,7 @@ int links(const Options& options);
 int footprint(const Options& options);
 int graph(const Options& options);
 int startup(const Options& options);
+int switching(const Options& options);
 int memory(const Options& options);
 int mixed(const Options& options);
 int ops(const Options& options);

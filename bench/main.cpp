@@ -105,6 +105,8 @@ void usage(std::ostream& out) {
          "        [--spread-percent S] [--delay-percent D]\n"
          "                                          the aggregation rules with workers in virtual "
          "time\n"
+         "  switch [--model M] [--every N] [--steps S]\n"
+         "                                          the longest step around a change of the rule\n"
          "  collective [--mib M | --kib K] [--processes P]\n"
          "                                          an all-reduce over P processes\n"
          "  transfer [--mib M] [--rounds R]         a tensor that another process of the machine "
@@ -141,6 +143,7 @@ int main(int argc, char** argv) {
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},
       {"startup", {startup, {"model", "rounds"}, {"child"}}},
+      {"switch", {switching, {"model", "every", "steps"}}},
       {"memory", {memory, {"model", "steps"}, {"recompute"}}},
       {"mixed", {mixed, {"data", "compute", "steps", "seed", "threads"}}},
       {"ops", {ops, {"only"}}},

@@ -29,6 +29,7 @@ bench() {  # METRICS NAME [OPTIONS]: exactly these metrics, in any order
 bench 'chain_ns_per_op chain_ns_per_op_best dag_ns_per_op empty_step_us loop_ns_per_iteration overlap_ms_eight_in_flight overlap_ms_one_in_flight overlap_ratio runs_per_s runs_per_s_most wide_ns_per_op' dispatch --nodes 100
 bench 'null_step_changed_us null_step_us' remote --shards 2 --processes 1
 bench 'link_gb_per_s link_of_loop loop_gb_per_s tls_link_gb_per_s tls_link_of_loop tls_loop_gb_per_s' links --mib 1 --rounds 1
+bench 'between_of_step between_of_step_most change_of_step change_of_step_most step_ms' switch --steps 80 --every 10
 bench 'build_ms first_step_ms next_step_ms prepare_ms rss_mib' graph --nodes 2000
 bench 'naive_mib peak_mib peak_of_naive plan_arena_mib plan_peak_mib plan_pool_mib reserved_mib step_ms' memory --model mlp
 bench 'bandwidth below_half_without_reason call gb_per_s peak share_of_roofline' ops --only ArgMax
