@@ -11,9 +11,10 @@
 
 #include "devices/kernel_call.hpp"
 #include "devices/memory/memory.hpp"
-#include "devices/memory/segment_pool.hpp"
 
 namespace troupe {
+
+class SegmentPool;
 
 class Device {
  public:

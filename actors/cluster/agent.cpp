@@ -176,6 +176,7 @@ void AgentState::end(uint64_t session) {
   sessions.erase(session);
   process->services().forget(session);
   process->resources().forget(session);
+  if (SegmentPool* const segments = process->cpu().segments()) segments->trim();
 }
 
 void AgentState::end_late_sessions() {

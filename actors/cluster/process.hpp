@@ -22,6 +22,7 @@
 #include "actors/cluster/agent.hpp"
 #include "actors/observe/trace.hpp"
 #include "devices/device.hpp"
+#include "devices/memory/segment_pool.hpp"
 #include "devices/resources.hpp"
 #include "net/mesh/mesh.hpp"
 #include "troupe/session.hpp"

@@ -82,6 +82,15 @@ class SegmentPool::Core final : public BufferOwner, public std::enable_shared_fr
     return !ended.empty();
   }
 
+  // The pool is short. So that segments do not come back at once, the next requests go to it.
+  bool spare() {
+    {
+      std::lock_guard lock(mutex_);
+      patience_ = kRequestsBetween;
+    }
+    return trim();
+  }
+
   void orphan() {
     {
       std::vector<Tensor> retired;
@@ -185,8 +194,9 @@ class SegmentPool::Core final : public BufferOwner, public std::enable_shared_fr
   bool orphaned_ = false;
 };
 
-SegmentPool::SegmentPool(PoolMemory& pool) : pool_(pool), core_(std::make_shared<Core>()) {
-  pool_.set_spare([core = core_] { return core->trim(); });
+SegmentPool::SegmentPool(PoolMemory& pool)
+    : pool_(pool), lent_max_(pool.stats().budget_bytes / 4), core_(std::make_shared<Core>()) {
+  pool_.set_spare([core = core_] { return core->spare(); });
 }
 
 SegmentPool::~SegmentPool() {
@@ -203,6 +213,14 @@ Buffer* SegmentPool::allocate(int64_t bytes) {
   Buffer* const buffer = has_readers() ? try_allocate(bytes) : nullptr;
   return buffer ? buffer : pool_.allocate(bytes);
 }
+
+bool SegmentPool::begin_loan(int64_t bytes) {
+  if (lent_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= lent_max_) return true;
+  end_loan(bytes);
+  return false;
+}
+
+void SegmentPool::trim() { core_->trim(); }
 
 void SegmentPool::release(Buffer* buffer) noexcept { buffer->owner->release(buffer); }
 

@@ -42,6 +42,12 @@ class SegmentPool final : public Memory {
   void add_reader() { readers_.fetch_add(1, std::memory_order_relaxed); }
   void remove_reader() { readers_.fetch_sub(1, std::memory_order_relaxed); }
   bool has_readers() const { return readers_.load(std::memory_order_relaxed) > 0; }
+  // Counts bytes that are lent to other processes, until end_loan(). Returns false, and counts
+  // nothing, past a quarter of the budget: readers may keep tensors for long.
+  bool begin_loan(int64_t bytes);
+  void end_loan(int64_t bytes) { lent_bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+  // Gives segments back whose blocks are all free.
+  void trim();
   // The value of the `owner` field of its buffers.
   const BufferOwner* owner() const;
 
@@ -58,7 +64,8 @@ class SegmentPool final : public Memory {
  private:
   class Core;
   PoolMemory& pool_;
-  std::atomic<int64_t> readers_{0};
+  const int64_t lent_max_;
+  std::atomic<int64_t> readers_{0}, lent_bytes_{0};
   const std::shared_ptr<Core> core_;
 };
 

@@ -20,7 +20,7 @@ std::map<uint64_t, Tensor> LentTensors::end() {
   if (!pool) return {};
   pool->remove_reader();
   segments_.clear();
-  bytes_ = 0;
+  pool->end_loan(std::exchange(bytes_, 0));
   return std::exchange(lent_, {});
 }
 
@@ -46,28 +46,33 @@ Tensor LentTensors::in_segment(const Tensor& tensor, SegmentPool& pool) {
 
 std::optional<LentTensors::Loan> LentTensors::lend(Tensor tensor) {
   const int64_t bytes = tensor.byte_size();
-  if (bytes_ + bytes > kLentMax) return std::nullopt;
   const SegmentPool::Place place = SegmentPool::place_of(tensor);
-  Loan out{{next_loan_, 0, place.offset, 0}, nullptr};
   auto known = segments_.find(place.segment);
-  if (known == segments_.end()) {
-    if (segments_.size() >= kSegmentsMax) return std::nullopt;
+  const bool is_new = known == segments_.end();
+  if (bytes_ + bytes > kLentMax || (is_new && segments_.size() >= kSegmentsMax) ||
+      !pool()->begin_loan(bytes))
+    return std::nullopt;
+  Loan out{{next_loan_, 0, place.offset, 0}, nullptr};
+  if (is_new) {
     known = segments_.emplace(place.segment, next_segment_++).first;
     out.place.segment_bytes = place.segment->mapping->bytes();
     out.announced = place.segment;
   }
   out.place.segment = known->second;
-  if (mutant(Mutant::lent_not_held)) tensor = Tensor::empty(tensor.dtype(), Shape{});
+  if (mutant(Mutant::lent_not_held)) tensor = Tensor::empty(tensor.dtype(), tensor.shape());
   lent_.emplace(next_loan_++, std::move(tensor));
   bytes_ += bytes;
   return out;
 }
 
 bool LentTensors::take_back(std::span<const uint64_t> loans, std::vector<Tensor>& out) {
+  if (!pool()) return true;  // the link has ended
   for (const uint64_t loan : loans) {
     auto found = lent_.extract(loan);
     if (found.empty()) return false;
-    bytes_ -= found.mapped().byte_size();
+    const int64_t bytes = found.mapped().byte_size();
+    bytes_ -= bytes;
+    pool()->end_loan(bytes);
     out.push_back(std::move(found.mapped()));
   }
   return true;

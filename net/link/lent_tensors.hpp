@@ -52,7 +52,7 @@ class LentTensors {
     LoanPlace place;
     std::shared_ptr<const Segment> announced;  // its descriptor goes with the message; or null
   };
-  // Requires: in_segment() returned the tensor. Nothing: too much is lent.
+  // Requires: begun, and in_segment() returned the tensor. Nothing: too much is lent.
   std::optional<Loan> lend(Tensor tensor);
   // The peer returns loans; their tensors are moved to `out`. Returns false if one is not lent.
   bool take_back(std::span<const uint64_t> loans, std::vector<Tensor>& out);

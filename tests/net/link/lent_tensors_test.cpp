@@ -122,6 +122,19 @@ TEST_CASE("integers, small tensors and tensors without room go as bytes") {
   CHECK(p.a.link->stats().lent_out == 0);
 }
 
+TEST_CASE("past a quarter of the budget tensors go as bytes") {
+  OneMachine p;
+  p.connect_both();
+  std::vector<Tensor> kept;
+  for (int i = 0; i < 3; ++i) kept.push_back(p.arrives(p.ramp_of_a(30 * kMiB / 4)));
+  CHECK(p.a.link->stats().lent_out == 2);
+  CHECK(same_bits(kept[2], kept[0]));
+  kept[0].reset();
+  p.net.run_for(2 * kTick);
+  kept.push_back(p.arrives(p.ramp_of_a(30 * kMiB / 4)));
+  CHECK(p.a.link->stats().lent_out == 3);
+}
+
 TEST_CASE("over a network nothing is lent") {
   OneMachine p;
   p.net.faults.one_machine = false;
