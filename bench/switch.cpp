@@ -104,14 +104,16 @@ int switching(const Options& options) {
       {"changes", std::to_string(changes.size())},
       {"steps", std::to_string(steps)},
       {"around", std::to_string(2 * kAround)}};
-  const auto say = [&](const char* metric, double value, const char* unit) {
-    report(options, "switch", metric, value, unit, config);
+  const auto say = [&](const char* metric, double value, const char* unit, const char* statistic) {
+    auto labelled = config;
+    labelled.emplace_back("statistic", detail::concat("\"", statistic, "\""));
+    report(options, "switch", metric, value, unit, labelled);
   };
-  say("step_ms", median, "ms");
-  say("change_of_step", quantile(around, 0.5) / median, "ratio");
-  say("change_of_step_most", quantile(around, 1) / median, "ratio");
-  say("between_of_step", quantile(between, 0.5) / median, "ratio");
-  say("between_of_step_most", quantile(between, 1) / median, "ratio");
+  say("step_ms", median, "ms", "median");
+  say("change_of_step", quantile(around, 0.5) / median, "ratio", "median");
+  say("change_of_step_most", quantile(around, 1) / median, "ratio", "maximum");
+  say("between_of_step", quantile(between, 0.5) / median, "ratio", "median");
+  say("between_of_step_most", quantile(between, 1) / median, "ratio", "maximum");
   return 0;
 }
 

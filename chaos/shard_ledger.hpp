@@ -48,11 +48,7 @@ class ShardLedger {
   // `switches`: the rules that follow, by their first step.
   ShardLedger(Aggregation rule, int32_t replicas, int64_t steps, const HashChain* golden,
               std::map<int64_t, Aggregation> switches = {})
-      : rule_(rule),
-        switches_(std::move(switches)),
-        replicas_(replicas),
-        steps_(steps),
-        golden_(golden) {}
+      : rules_{rule, std::move(switches)}, replicas_(replicas), steps_(steps), golden_(golden) {}
 
   // The gradients that are not finite, of all slices; without this call none is.
   void expect_bad(std::function<bool(int32_t replica, int64_t step)> is_bad) {
@@ -137,7 +133,7 @@ class ShardLedger {
         return Violation{"I14", detail::concat("slice ", s.slice.id, " of a checkpoint ", how...)};
       };
       if (!s.slice.optimizer) continue;
-      if ((rule_.by_steps() || switching()) && s.next_step != step)
+      if ((rules_.first.by_steps() || switching()) && s.next_step != step)
         throw broken("of step ", step, " goes on at step ", s.next_step);
       if (only(Aggregation::Kind::sync) && s.version != step)
         throw broken("of step ", step, " has version ", s.version);
@@ -145,7 +141,7 @@ class ShardLedger {
       for (const ReplicaProgress& p : s.progress)
         for (int64_t i = 0; i < steps_; ++i) counted += p.has(i);
       if (!switching() && !only(Aggregation::Kind::sync_backup) &&
-          counted != s.version * (rule_.by_steps() ? replicas_ : 1))
+          counted != s.version * (rules_.first.by_steps() ? replicas_ : 1))
         throw broken("counts ", counted, " gradients in version ", s.version);
       const auto known = states_.find({s.slice.id, s.version});
       if (known == states_.end() || known->second != state_of(s))
@@ -170,7 +166,7 @@ class ShardLedger {
                                             " pulls wait; ", shard.waiting_for())};
     for (const Slice& slice : shard.slices()) {
       if (!slice.optimizer) continue;
-      const int64_t want = rule_.by_steps() ? steps_ : steps_ * replicas_;
+      const int64_t want = rules_.first.by_steps() ? steps_ : steps_ * replicas_;
       if (!switching() && shard.version(slice.id) != want)
         throw Violation{"I1", detail::concat("slice ", slice.id, " ends at version ",
                                              shard.version(slice.id), ", not ", want)};
@@ -266,7 +262,7 @@ class ShardLedger {
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice)};
     const int64_t least =
-        a.at.step + (replicas_ - 1) * std::max<int64_t>(0, a.at.step - rule_.bound);
+        a.at.step + (replicas_ - 1) * std::max<int64_t>(0, a.at.step - rules_.first.bound);
     if (only(Aggregation::Kind::ssp) && a.version < least)
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice,
@@ -335,11 +331,11 @@ class ShardLedger {
                        [](const From& x, const From& y) { return x.replica < y.replica; });
     return all;
   }
-  bool switching() const { return !switches_.empty(); }
-  bool only(Aggregation::Kind kind) const { return rule_.kind == kind && !switching(); }
+  bool switching() const { return !rules_.later.empty(); }
+  bool only(Aggregation::Kind kind) const { return rules_.first.kind == kind && !switching(); }
   const Aggregation& rule_of(int64_t step) const {
-    const auto later = switches_.upper_bound(step);
-    return later == switches_.begin() ? rule_ : std::prev(later)->second;
+    const auto later = rules_.later.upper_bound(step);
+    return later == rules_.later.begin() ? rules_.first : std::prev(later)->second;
   }
   // True if this gradient may be missing in its update.
   bool is_late(const Book& book, size_t i) const {
@@ -450,8 +446,10 @@ class ShardLedger {
     states_.erase(std::next(known), states_.upper_bound({slice, INT64_MAX}));
   }
 
-  const Aggregation rule_;
-  const std::map<int64_t, Aggregation> switches_;
+  const struct {
+    Aggregation first;
+    std::map<int64_t, Aggregation> later;  // by their first step
+  } rules_;
   const int32_t replicas_;
   const int64_t steps_;
   const HashChain* const golden_;

@@ -73,7 +73,7 @@ troupe_room(actors/engine SEES actors/engine/program actors/async actors/observe
     graph/base
   LIBRARIES CAF spdlog)
 troupe_room(actors/cluster SEES actors/engine actors/async actors/observe net/mesh net/caf net/link net/wire placement
-    devices devices/threads graph graph/base
+    devices devices/memory devices/threads graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(actors/master SEES actors/cluster actors/engine actors/engine/program actors/async actors/observe net/wire placement placement/passes
     devices devices/threads graph graph/base

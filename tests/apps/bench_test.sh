@@ -44,6 +44,7 @@ done
 bench 'gb_per_s raw_gb_per_s' push_pull --mib 1
 bench 'examples_per_s of_one_process' scale --workers 1 --rounds 1 --steps 10
 bench 'all_reduce_us all_reduce_us_best loopback_us memory_us of_loopback of_memory' collective --kib 4 --processes 3
+bench 'edge_of_scalar_us size_costs_us' transfer --mib 1 --rounds 5
 bench 'idle_cpu_percent idle_rss_mib' footprint --seconds 1
 
 # Each figure is labelled with its statistic.

@@ -363,7 +363,7 @@ void ParameterGroup::take_checkpoint(CheckpointRequest request, std::function<vo
         done = calls_.add(std::move(done))]() mutable {
     request.rule = table_.rule;
     request.rate_scale = table_.rate_scale;
-    checkpoints_.take(std::move(request), parameters(), captured, done);
+    checkpoints_.take(std::move(request), in_graph().made(), captured, done);
   });
 }
 

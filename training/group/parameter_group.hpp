@@ -113,9 +113,7 @@ class ParameterGroup final : public MeshListener,
   };
   void listen(Listener listener) { events_.listen(std::move(listener)); }
 
-  // As GraphParameters::made() and replicas(). Any thread.
-  std::vector<ParameterSpec> parameters() const { return parameters_.made(); }
-  std::vector<int32_t> replicas_in_graph() const { return parameters_.replicas(); }
+  const GraphParameters& in_graph() const { return parameters_; }  // any thread
   bool shared() const { return !options_.container.empty(); }
   bool owner() const { return maker_.owner(); }  // as ShardMaker::owner()
   // As ShardMaker::ask_owner(). Requires: ensure(), and that this is not the owner.

@@ -41,7 +41,7 @@ std::shared_ptr<const void> claim_values(ParameterVisit& group, const char* call
 
 int64_t steps_done(ParameterVisit& group, const char* caller) {
   std::optional<int64_t> done;
-  for (const int32_t replica : group->replicas_in_graph()) {
+  for (const int32_t replica : group->in_graph().replicas()) {
     const std::optional<int64_t> next = group->master().runs().steps().next(replica);
     if (!next)
       throw Error(Errc::invalid_argument, caller, ": a training step of replica ", replica,
@@ -109,7 +109,7 @@ std::map<std::string, Tensor> pull_values(const ParameterVisit& group,
 
 std::map<std::string, Tensor> parameter_values(Session& session) {
   const ParameterVisit group(session);
-  return pull_values(group, group->parameters());
+  return pull_values(group, group->in_graph().made());
 }
 
 namespace {
@@ -117,7 +117,7 @@ namespace {
 void load_now(ParameterVisit& group, const CheckpointFolder& folder) {
   make_all(group);
   want_owner(group, "set their values");
-  const CheckpointFolder::Found found = folder.newest(group->parameters(), std::nullopt);
+  const CheckpointFolder::Found found = folder.newest(group->in_graph().made(), std::nullopt);
   for (const std::string& line : found.damaged)
     group->master().process().log()->warn("a checkpoint is passed over: error={}", line);
   if (!found.manifest && !found.damaged.empty()) refuse_damaged(folder, found.damaged.size());
@@ -131,7 +131,7 @@ void load_now(ParameterVisit& group, const CheckpointFolder& folder) {
   // No training goes on, so no replica is late or waits.
   start.rule = found.manifest->rule.by_steps() ? Aggregation::sync : Aggregation::async;
   start.rate_scale = found.manifest->rate_scale;
-  start.replicas = group->replicas_in_graph();
+  start.replicas = group->in_graph().replicas();
   start.next_step = found.manifest->step;
   establish(group, start);
 }
@@ -157,7 +157,7 @@ std::string save_parameters(Session& session, const std::string& checkpoint_dir,
   if (keep < 1)
     throw Error(Errc::invalid_argument, "save_parameters() keeps at least 1 checkpoint, got ",
                 keep);
-  if (group->parameters().empty())
+  if (group->in_graph().made().empty())
     throw Error(Errc::invalid_argument,
                 "save_parameters(): the session has used no parameters yet; run a step first");
   want_owner(group, "take checkpoints");
@@ -168,7 +168,7 @@ std::string save_parameters(Session& session, const std::string& checkpoint_dir,
   request.lock = folder.claim();
   request.step = steps_done(group, "save_parameters()");
   request.keep = keep;
-  request.replicas = group->replicas_in_graph();
+  request.replicas = group->in_graph().replicas();
   return group->save(std::move(request), kSaveTimeout);
 }
 

@@ -57,9 +57,9 @@ void give(ParameterVisit& group, Values values, std::chrono::milliseconds patien
   ParameterGroup::Start start;
   start.mode = BeginEpoch::reset;
   start.next_step = steps_done(group, caller);
-  start.replicas = group->replicas_in_graph();
+  start.replicas = group->in_graph().replicas();
   std::vector<ParameterSpec> others;
-  for (const ParameterSpec& p : group->parameters())
+  for (const ParameterSpec& p : group->in_graph().made())
     if (!values.count(p.name)) others.push_back(p);
   with_patience(group, patience, [&] {
     if (!start.values) {
@@ -110,7 +110,7 @@ Stored stored_in_file(const std::string& path) {
 }
 
 LoadReport load(ParameterVisit& group, const Stored& stored, const LoadOptions& options) {
-  const std::vector<ParameterSpec> parameters = group->parameters();
+  const std::vector<ParameterSpec> parameters = group->in_graph().made();
   Matching match = match_parameters(parameters, stored.types, options, stored.name);
   std::vector<std::string> names;
   for (const auto& [parameter, tensor] : match.taken) names.push_back(tensor);
@@ -131,7 +131,7 @@ Tensor parameter_value(Session& session, const std::string& name) {
   for (const bool made : {false, true}) {  // the graph may have more than was used so far
     if (made) make_all(group);
     names.clear();
-    for (const ParameterSpec& p : group->parameters()) {
+    for (const ParameterSpec& p : group->in_graph().made()) {
       if (p.name == name) return pull_values(group, {p}).at(name);
       names.push_back(p.name);
     }
@@ -145,14 +145,14 @@ void set_parameters(Session& session, const std::map<std::string, Tensor>& value
   ParameterVisit group(session);
   with_patience(group, patience, [&] { make_all(group); });
   want_owner(group, "set their values");
-  check_values(group->parameters(), values);
+  check_values(group->in_graph().made(), values);
   if (!values.empty()) give(group, values, patience, "set_parameters()");
 }
 
 void save_weights(Session& session, const std::string& path) {
   ParameterVisit group(session);
   make_all(group);
-  write_tensors(path, pull_values(group, group->parameters()));
+  write_tensors(path, pull_values(group, group->in_graph().made()));
 }
 
 LoadReport load_weights(Session& session, const std::string& path, const LoadOptions& options) {
@@ -170,7 +170,7 @@ LoadReport load_parameters(Session& session, const std::string& path, const Load
     load_parameters(session, path, options.patience);
     LoadReport report;
     const ParameterVisit group(session);
-    for (const ParameterSpec& p : group->parameters()) report.loaded.push_back(p.name);
+    for (const ParameterSpec& p : group->in_graph().made()) report.loaded.push_back(p.name);
     return report;
   }
   const CheckpointFolder folder(path);

@@ -68,7 +68,7 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
   start.rule = rule;
   start.replicas = checkpoints_.replicas;
   if (group_.shared())  // replicas of other sessions count in synchronous updates
-    for (int32_t replica : group_.replicas_in_graph())
+    for (int32_t replica : group_.in_graph().replicas())
       if (std::find(start.replicas.begin(), start.replicas.end(), replica) == start.replicas.end())
         start.replicas.push_back(replica);
   std::sort(start.replicas.begin(), start.replicas.end());

@@ -67,10 +67,6 @@ int64_t TrainLoop::barrier() const {
   return std::min(out, CheckpointSchedule::multiple_after(pauses_.last, plan_.pause_every));
 }
 
-bool TrainLoop::pause_due(int64_t step) const {
-  return plan_.pause_every > 0 && step > pauses_.last && step % plan_.pause_every == 0;
-}
-
 TrainActions TrainLoop::begin(Millis now) {
   TrainActions out;
   last_progress_ = now;
@@ -99,12 +95,12 @@ void TrainLoop::go_on(Millis now, TrainActions& out) {
     out.push_back({TrainAction::start, replica, s.next});
   }
   if (!idle(/*files=*/false) || done_steps() < stop || !retry_.due(now)) return;
-  if (rules_.due(stop, end_) && !pause_due(stop)) {
+  if (rules_.due(stop, end_) && !pauses_.due(stop, plan_.pause_every)) {
     rules_.begin(stop);
     out.push_back({TrainAction::change_rule, 0, stop});
   }
   if (!idle()) return;  // or files of the checkpoint before are written
-  if (pause_due(stop)) {
+  if (pauses_.due(stop, plan_.pause_every)) {
     pauses_.open = true;
     out.push_back({TrainAction::pause, 0, stop});
   } else if (checkpoints_.due(stop, end_)) {

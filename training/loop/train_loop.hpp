@@ -172,8 +172,7 @@ class TrainLoop {
   void cancel_beyond(TrainActions& out);
   // Nothing is under way, `files`: that of a checkpoint included.
   bool idle(bool files = true) const;
-  int64_t barrier() const;             // the step at which all replicas stop next
-  bool pause_due(int64_t step) const;  // before the checkpoint of that step
+  int64_t barrier() const;  // the step at which all replicas stop next
 
   const Plan plan_;
   Phase phase_ = Phase::running;
@@ -187,6 +186,10 @@ class TrainLoop {
   struct Pauses {
     int64_t last = 0;  // the newest that has ended, or the step at which training began
     bool open = false;
+    // `every`: as Plan::pause_every. One at the step of a checkpoint comes first.
+    bool due(int64_t step, int64_t every) const {
+      return every > 0 && step > last && step % every == 0;
+    }
   } pauses_;
   RuleSchedule rules_;
   Recoveries recoveries_;

@@ -16,7 +16,7 @@ TrainStart::TrainStart(Session& session, const TrainOptions& options, ParameterG
 
 CheckpointFolder::Found TrainStart::find_newest() {
   if (!folder_) return {};
-  CheckpointFolder::Found found = folder_->newest(group_.parameters(), options_.data_seed);
+  CheckpointFolder::Found found = folder_->newest(group_.in_graph().made(), options_.data_seed);
   for (const std::string& line : found.damaged)
     if (damaged_.insert(line).second) program_.tell(TrainEvent::warning, line);
   if (!found.manifest && !found.damaged.empty() && !program_.threw())  // it does not begin anew

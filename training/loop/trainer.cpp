@@ -156,7 +156,7 @@ class Trainer final : public TrainProgram {
                   "checkpoint_dir to go back to");
     if (options.resume && options.checkpoint_dir.empty())
       throw Error(Errc::invalid_argument, "resume wants a checkpoint_dir");
-    if (group_->parameters().empty())
+    if (group_->in_graph().made().empty())
       throw Error(Errc::invalid_argument,
                   "the towers train no parameter; make some with parameter()");
   }
