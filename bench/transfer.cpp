@@ -1,6 +1,7 @@
 // transfer [--mib M] [--rounds R]: a tensor that a kernel in one process makes and a kernel in
 // another process of the machine reads. In turns with the same kernels in the first process, of
-// which a scalar crosses; the difference is the cost of the size.
+// which a scalar crosses; the difference is the cost of the size. A reader in the first process
+// finds a part of the tensor in its cache.
 #include <functional>
 #include <vector>
 

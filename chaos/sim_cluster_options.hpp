@@ -111,8 +111,7 @@ inline std::string describe(const SimClusterOptions& o) {
                         " pause_every=", o.pause_every, " hidden=", o.hidden,
                         " optimizer=", o.optimizer, " edges=", o.edges, " pace_ms=", o.pace_ms,
                         " late_program=", o.late_program, " secret=", o.secret) +
-         (o.one_machine ? " one_machine=1" : "") +
-         switches +
+         (o.one_machine ? " one_machine=1" : "") + switches +
          (o.shape.ps == 2 && o.shape.workers == 3
               ? ""
               : detail::concat(" ps=", o.shape.ps, " workers=", o.shape.workers));
