@@ -124,7 +124,7 @@ struct StepState {
   // A kernel that failed has written nothing (Op::in_place), so an input that it had taken over
   // comes back. False: the input is lost.
   bool give_back(const FiringNode& node);
-  // Where outputs of the node come from: `own`, or the memory of the edge they leave by.
+  // Where outputs of the node come from: `own`, or the memory for values that leave.
   Memory& memory_of(uint32_t i, const FiringNode& node, Memory& own) const {
     return node.leaves ? *program.nodes.edge_memory[i] : own;
   }

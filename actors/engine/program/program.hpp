@@ -57,7 +57,7 @@ struct alignas(64) FiringNode {
   uint16_t n_out = 0;
   NodeKind kind = NodeKind::plain;
   bool in_place = false;            // may write over input 0 when it is its last reader
-  bool leaves = false;              // its outputs come from the memory of the edge they leave by
+  bool leaves = false;              // its outputs come from the memory for values that leave
   std::atomic<bool> costly{false};  // worth a lane of its own
 
   const NodeView* view() const { return code.load(std::memory_order_acquire); }
