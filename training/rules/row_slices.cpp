@@ -7,6 +7,7 @@
 #include "devices/threads/isa.hpp"
 #include "graph/base/row_indices.hpp"
 #include "graph/base/repeat_rows.hpp"
+#include "training/rules/row_prefetch.hpp"
 
 namespace troupe {
 namespace {
@@ -79,8 +80,10 @@ bool copy_rows(const Tensor& whole, int64_t count, const Tensor& indices, int64_
   if (row_bytes == 4) return copy_numbers<uint32_t>(from, rows, list, to);
   if (row_bytes == 8) return copy_numbers<uint64_t>(from, rows, list, to);
   if (!are_rows(list, count)) return false;
-  for (const int64_t index : list) {
-    std::memcpy(to, from + index * row_bytes, static_cast<size_t>(row_bytes));
+  const RowPrefetch<char> ahead(from, row_bytes, list);
+  for (size_t i = 0; i < list.size(); ++i) {
+    ahead.reached(i);
+    std::memcpy(to, from + list[i] * row_bytes, static_cast<size_t>(row_bytes));
     to += row_bytes;
   }
   return true;

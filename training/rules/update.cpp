@@ -12,6 +12,7 @@
 #include "devices/threads/lanes.hpp"
 #include "graph/base/mutant.hpp"
 #include "graph/base/repeat_rows.hpp"
+#include "training/rules/row_prefetch.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/row_slices.hpp"
 
@@ -174,7 +175,11 @@ class RowBlocks {
     if (width_ == 1) {
       for (const int64_t index : indices) *at++ = from[index];
     } else {
-      for (const int64_t index : indices) at = std::copy_n(from + index * width_, width_, at);
+      const RowPrefetch<T> ahead(from, width_, indices);
+      for (size_t i = 0; i < indices.size(); ++i) {
+        ahead.reached(i);
+        at = std::copy_n(from + indices[i] * width_, width_, at);
+      }
     }
     return to.data();
   }
