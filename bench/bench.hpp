@@ -46,12 +46,14 @@ double quantile(std::vector<double> values, double p);
 
 // The benchmarks; each returns a process exit code.
 int dispatch(const Options& options);
+int embedding(const Options& options);
 int recovery(const Options& options);
 int killed(const Options& options);
 int remote(const Options& options);
 int train(const Options& options);
 int push_pull(const Options& options);
 int scale(const Options& options);
+int shard(const Options& options);
 int rules(const Options& options);
 int collective(const Options& options);
 int transfer(const Options& options);

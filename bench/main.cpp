@@ -73,7 +73,8 @@ void usage(std::ostream& out) {
          "        [--compute f32|bf16|f16]\n"
          "                                          a training step in one process; M is mlp, "
          "cnn,\n"
-         "                                          resnet20, inception, lstm or sparse-lr\n"
+         "                                          resnet20, inception, lstm, gpt or\n"
+         "                                          sparse-lr\n"
          "    --peers [--rounds R] [--only A,B]     beside a loop of oneDNN calls, PyTorch and\n"
          "                                          TensorFlow (bench/peers/install.sh)\n"
          "    --loaded                              while another process holds one of the cores\n"
@@ -101,6 +102,9 @@ void usage(std::ostream& out) {
          "                                          W workers of one thread against one process of "
          "W "
          "threads\n"
+         "  shard [--kib K] [--workers W]           pushes of K KiB a second that shards take\n"
+         "  embedding [--rows A,B] [--bulk N]       rows of tables of A and B rows, read and "
+         "trained\n"
          "  rules [--only A,B] [--updates N] [--shards S] [--svg FILE]\n"
          "        [--spread-percent S] [--delay-percent D]\n"
          "                                          the aggregation rules with workers in virtual "
@@ -136,6 +140,8 @@ int main(int argc, char** argv) {
         {"contestant", "peers", "loaded", "recompute"}}},
       {"push_pull", {push_pull, {"mib"}}},
       {"scale", {scale, {"model", "workers", "rule", "rounds", "steps"}}},
+      {"shard", {shard, {"kib", "workers"}}},
+      {"embedding", {embedding, {"rows", "bulk"}}},
       {"rules", {rules, {"only", "updates", "shards", "svg", "spread-percent", "delay-percent"}}},
       {"collective", {collective, {"mib", "kib", "processes"}}},
       {"transfer", {transfer, {"mib", "rounds"}}},

@@ -191,6 +191,38 @@ Model language_model(Graph& g, const ModelOptions& options) {
   return b.finish(reduce_mean(softmax_cross_entropy(logits, next)), sgd(1));
 }
 
+// Radford et al. 2019, 2.3, smaller: norms come before the layers that they serve. The weights of
+// the last layer are its own.
+Model gpt(Graph& g, const ModelOptions& options) {
+  constexpr int64_t kWords = 8'000, kWidth = 256, kHeads = 4, kBlocks = 4, kTime = 128, kBatch = 8;
+  constexpr int64_t kRows = kBatch * kTime, kEach = kWidth / kHeads;
+  Builder b(g, options, "gpt", kBatch);
+  const Output words = b.indices("words", {kBatch, kTime}, kWords, 1);
+  const Output next = b.indices("next", {kRows}, kWords, 7'000);
+  Output x = add(gather(b.normal("embedding", {kWords, kWidth}, 0.02), words),
+                 b.normal("positions", {kTime, kWidth}, 0.02));
+  x = reshape(x, {kRows, kWidth});
+  int norms = 0;
+  const auto norm = [&](Output y) {
+    const int n = norms++;
+    return layer_norm(y, b.filled(detail::concat("gamma", n), kWidth, 1),
+                      b.filled(detail::concat("beta", n), kWidth, 0));
+  };
+  for (int64_t block = 0; block < kBlocks; ++block) {
+    std::vector<Output> seen;  // queries, keys and values
+    for (const Output& part : split(b.dense(norm(x), kWidth, 3 * kWidth, 0.02), 3, 1))
+      seen.push_back(transpose(reshape(part, {kBatch, kTime, kHeads, kEach}), {0, 2, 1, 3}));
+    // Half of the pairs of a causal mask, which the kernel may leave out.
+    b.count(static_cast<double>(2 * kBatch * kHeads * kTime * kTime * kEach) / 2, true);
+    const Output heads = scaled_dot_product_attention(seen[0], seen[1], seen[2], {.causal = true});
+    x = x + b.dense(reshape(transpose(heads, {0, 2, 1, 3}), {kRows, kWidth}), kWidth, kWidth, 0.02);
+    const Output wide = gelu(b.dense(norm(x), kWidth, 4 * kWidth, 0.02), true);
+    x = x + b.dense(wide, 4 * kWidth, kWidth, 0.02);
+  }
+  return b.finish(reduce_mean(softmax_cross_entropy(b.dense(norm(x), kWidth, kWords, 0.02), next)),
+                  adam(0.001));
+}
+
 // Logistic regression on examples with 40 out of a million binary features.
 Model sparse_lr(Graph& g, const ModelOptions& options) {
   constexpr int64_t kFeatures = 1'000'000, kPerExample = 40, kBatch = 512;
@@ -213,6 +245,7 @@ constexpr Named kModels[] = {{"mlp", mlp},
                              {"resnet20", resnet20},
                              {"inception", inception},
                              {"lstm", language_model},
+                             {"gpt", gpt},
                              {"sparse-lr", sparse_lr}};
 
 }  // namespace

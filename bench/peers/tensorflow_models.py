@@ -104,6 +104,27 @@ class Lstm(Model):
         return self.classified(logits, fed["next"])
 
 
+class Gpt(Model):
+    def loss(self, fed):
+        def norm(x, n):
+            mean, variance = tf.nn.moments(x, -1, keepdims=True)
+            return tf.nn.batch_normalization(x, mean, variance, self.get("beta", n), self.get("gamma", n), 1e-5)
+
+        hidden = tf.linalg.band_part(tf.ones((128, 128)), -1, 0) < 0.5
+        x = tf.nn.embedding_lookup(self.trained["embedding"], fed["words"]) + self.trained["positions"]
+        x = tf.reshape(x, (1024, 256))
+        for block in range(4):
+            qkv = tf.reshape(self.dense(norm(x, 2 * block), 4 * block), (8, 128, 3, 4, 64))
+            q, k, v = tf.unstack(tf.transpose(qkv, (2, 0, 3, 1, 4)))
+            scores = tf.matmul(q, k, transpose_b=True) / 8
+            weights = tf.nn.softmax(tf.where(hidden, -1e9, scores))
+            heads = tf.reshape(tf.transpose(tf.matmul(weights, v), (0, 2, 1, 3)), (1024, 256))
+            x = x + self.dense(heads, 4 * block + 1)
+            wide = tf.nn.gelu(self.dense(norm(x, 2 * block + 1), 4 * block + 2), approximate=True)
+            x = x + self.dense(wide, 4 * block + 3)
+        return self.classified(self.dense(norm(x, 8), 16), fed["next"])
+
+
 class SparseLr(Model):
     """With row-sparse gradients."""
 
@@ -118,8 +139,28 @@ MODELS = {
     "resnet20": (ResNet20, 0.02, 0.9),
     "inception": (Inception, 0.1, 0),
     "lstm": (Lstm, 1.0, 0),
+    "gpt": (Gpt, 0.001, None),  # adam
     "sparse-lr": (SparseLr, 1.0, 0),
 }
+
+
+class Adam:
+    """Kingma and Ba 2015, algorithm 1, by the fused kernel."""
+
+    def __init__(self, variables, rate):
+        self.variables, self.rate = variables, rate
+        self.m = [tf.Variable(tf.zeros_like(v)) for v in variables]
+        self.v = [tf.Variable(tf.zeros_like(v)) for v in variables]
+        self.powers = [tf.Variable(0.9), tf.Variable(0.999)]
+
+    def apply(self, gradients):
+        for w, m, v, gradient in zip(self.variables, self.m, self.v, gradients):
+            tf.raw_ops.ResourceApplyAdam(
+                var=w.handle, m=m.handle, v=v.handle, beta1_power=self.powers[0], beta2_power=self.powers[1],
+                lr=self.rate, beta1=0.9, beta2=0.999, epsilon=1e-8, grad=tf.convert_to_tensor(gradient),
+            )
+        self.powers[0].assign(self.powers[0] * 0.9)
+        self.powers[1].assign(self.powers[1] * 0.999)
 
 
 def make_step(name, weights, jit):
@@ -128,11 +169,15 @@ def make_step(name, weights, jit):
     names = sorted(model.trained)
     variables = [model.trained[n] for n in names]
     velocities = [tf.Variable(tf.zeros_like(v)) for v in variables] if momentum else []
+    adam = Adam(variables, rate) if momentum is None else None
 
     @tf.function(jit_compile=jit)
     def graph_step(fed):
         with tf.GradientTape() as tape:
             loss = model.loss(fed)
+        if adam:
+            adam.apply(tape.gradient(loss, variables))
+            return loss
         for i, gradient in enumerate(tape.gradient(loss, variables)):
             if momentum:
                 change = velocities[i].assign(momentum * velocities[i] + gradient)

@@ -117,6 +117,22 @@ class Lstm(Model):
         return F.cross_entropy(F.linear(x, self.softmax_w, self.softmax_b), self.fed["next"])
 
 
+class Gpt(Model):
+    def forward(self):
+        def norm(x, n):
+            return F.layer_norm(x, (256,), self.get("gamma", n), self.get("beta", n))
+
+        x = F.embedding(self.fed["words"], self.embedding) + self.positions
+        for block in range(4):
+            qkv = self.dense(norm(x, 2 * block), 4 * block).split(256, dim=2)
+            q, k, v = (part.view(8, 128, 4, 64).transpose(1, 2) for part in qkv)
+            heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.dense(heads.transpose(1, 2).reshape(8, 128, 256), 4 * block + 1)
+            wide = F.gelu(self.dense(norm(x, 2 * block + 1), 4 * block + 2), approximate="tanh")
+            x = x + self.dense(wide, 4 * block + 3)
+        return F.cross_entropy(self.dense(norm(x, 8), 16).view(1024, 8000), self.fed["next"])
+
+
 class SparseLr(Model):
     """With row-sparse gradients."""
 
@@ -135,6 +151,7 @@ MODELS = {
     "resnet20": (ResNet20, 0.02, 0.9),
     "inception": (Inception, 0.1, 0),
     "lstm": (Lstm, 1.0, 0),
+    "gpt": (Gpt, 0.001, None),  # adam
     "sparse-lr": (SparseLr, 1.0, 0),
 }
 
@@ -143,7 +160,10 @@ def make_step(name, weights, compiled):
     kind, rate, momentum = MODELS[name]
     model = kind(weights)
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(trained, lr=rate, momentum=momentum)
+    if momentum is None:
+        optimizer = torch.optim.Adam(trained, lr=rate, fused=True)
+    else:
+        optimizer = torch.optim.SGD(trained, lr=rate, momentum=momentum)
     forward = torch.compile(model) if compiled else model
 
     def step():
