@@ -232,7 +232,7 @@ int run(const Options& given) {
   std::string trace, picture;
   const std::filesystem::path trace_file =
       given.trace ? std::filesystem::path(*given.trace) : out / "trace.json";
-  for (const Aggregation rule : rules) {
+  for (const Aggregation& rule : rules) {
     Session session = cluster.open(graph, process);
     TrainOptions options = train_options(s, rule);
     results.emplace_back(rule,

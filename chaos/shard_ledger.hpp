@@ -133,15 +133,16 @@ class ShardLedger {
         return Violation{"I14", detail::concat("slice ", s.slice.id, " of a checkpoint ", how...)};
       };
       if (!s.slice.optimizer) continue;
-      if ((rules_.first.by_steps() || switching()) && s.next_step != step)
+      const Aggregation first = rule_of(s.slice.id, 0);
+      if ((first.by_steps() || switching()) && s.next_step != step)
         throw broken("of step ", step, " goes on at step ", s.next_step);
-      if (only(Aggregation::Kind::sync) && s.version != step)
+      if (only(s.slice.id, Aggregation::Kind::sync) && s.version != step)
         throw broken("of step ", step, " has version ", s.version);
       int64_t counted = 0;
       for (const ReplicaProgress& p : s.progress)
         for (int64_t i = 0; i < steps_; ++i) counted += p.has(i);
-      if (!switching() && !only(Aggregation::Kind::sync_backup) &&
-          counted != s.version * (rules_.first.by_steps() ? replicas_ : 1))
+      if (!switching() && first.kind != Aggregation::Kind::sync_backup &&
+          counted != s.version * (first.by_steps() ? replicas_ : 1))
         throw broken("counts ", counted, " gradients in version ", s.version);
       const auto known = states_.find({s.slice.id, s.version});
       if (known == states_.end() || known->second != state_of(s))
@@ -153,7 +154,7 @@ class ShardLedger {
     for (auto& [slice, book] : books_) book.applied_now = 0;
     for (const auto& [slice, i] : just_acknowledged_) {
       const Book& book = books_.at(slice);
-      if (book.acknowledged[i] > book.applied[i] && !is_late(book, i))
+      if (book.acknowledged[i] > book.applied[i] && !is_late(slice, book, i))
         throw Violation{"I1", describe(slice, i)};
     }
     just_acknowledged_.clear();
@@ -166,13 +167,14 @@ class ShardLedger {
                                             " pulls wait; ", shard.waiting_for())};
     for (const Slice& slice : shard.slices()) {
       if (!slice.optimizer) continue;
-      const int64_t want = rules_.first.by_steps() ? steps_ : steps_ * replicas_;
+      const int64_t want = rule_of(slice.id, 0).by_steps() ? steps_ : steps_ * replicas_;
       if (!switching() && shard.version(slice.id) != want)
         throw Violation{"I1", detail::concat("slice ", slice.id, " ends at version ",
                                              shard.version(slice.id), ", not ", want)};
       const Book& book = books_.at(slice.id);
       for (size_t i = 0; i < book.applied.size(); ++i)
-        if (book.applied[i] != 1 && !is_late(book, i)) throw Violation{"I1", describe(slice.id, i)};
+        if (book.applied[i] != 1 && !is_late(slice.id, book, i))
+          throw Violation{"I1", describe(slice.id, i)};
       replay_.check(slice.id, shard.find(slice.id)->values());
     }
   }
@@ -258,12 +260,12 @@ class ShardLedger {
   }
 
   void read(Book& book, const TakenAnswer& a) const {
-    if (only(Aggregation::Kind::sync) && a.version != a.at.step)
+    if (only(a.slice, Aggregation::Kind::sync) && a.version != a.at.step)
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice)};
     const int64_t least =
-        a.at.step + (replicas_ - 1) * std::max<int64_t>(0, a.at.step - rules_.first.bound);
-    if (only(Aggregation::Kind::ssp) && a.version < least)
+        a.at.step + (replicas_ - 1) * std::max<int64_t>(0, a.at.step - rule_of(a.slice, 0).bound);
+    if (only(a.slice, Aggregation::Kind::ssp) && a.version < least)
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice,
                                            ", and its bound wants at least ", least)};
@@ -284,12 +286,12 @@ class ShardLedger {
     ++book.applied_now;
     const std::vector<From> all = check_finite(a);
     for (const auto& from : all)
-      if (switching() && a.rule != rule_of(from.step))
+      if (a.rule != rule_of(a.slice, from.step))
         throw Violation{"I6", detail::concat("step ", from.step, " of replica ", from.replica,
                                              " has made version ", a.version, " of slice ", a.slice,
                                              " by the rule ", to_string(a.rule), ", not ",
-                                             to_string(rule_of(from.step)))};
-    const Aggregation& rule = rule_of(all.at(0).step);
+                                             to_string(rule_of(a.slice, from.step)))};
+    const Aggregation rule = rule_of(a.slice, all.at(0).step);
     if (rule == Aggregation::sync) {
       const int64_t step = switching() ? all[0].step : a.version - 1;
       if (all.size() != static_cast<size_t>(replicas_))
@@ -332,15 +334,20 @@ class ShardLedger {
     return all;
   }
   bool switching() const { return !rules_.later.empty(); }
-  bool only(Aggregation::Kind kind) const { return rules_.first.kind == kind && !switching(); }
-  const Aggregation& rule_of(int64_t step) const {
+  bool only(uint32_t slice, Aggregation::Kind kind) const {
+    return !switching() && rule_of(slice, 0).kind == kind;
+  }
+  Aggregation rule_of(uint32_t slice, int64_t step) const {
     const auto later = rules_.later.upper_bound(step);
-    return later == rules_.later.begin() ? rules_.first : std::prev(later)->second;
+    const Aggregation& all =
+        later == rules_.later.begin() ? rules_.first : std::prev(later)->second;
+    const auto seen = seen_.find(slice);
+    return all.of(seen == seen_.end() ? "" : seen->second.parameter);
   }
   // True if this gradient may be missing in its update.
-  bool is_late(const Book& book, size_t i) const {
+  bool is_late(uint32_t slice, const Book& book, size_t i) const {
     const int64_t step = static_cast<int64_t>(i) / replicas_;
-    return rule_of(step).kind == Aggregation::Kind::sync_backup && step < book.open &&
+    return rule_of(slice, step).kind == Aggregation::Kind::sync_backup && step < book.open &&
            book.applied[i] == 0;
   }
   void count_step(Book& book, uint32_t slice, int64_t version, const std::vector<From>& all,
@@ -397,7 +404,7 @@ class ShardLedger {
     const bool changed = shard.epoch() != book.epoch || version != book.version;
     book.epoch = shard.epoch();
     book.version = version;
-    if (!changed || !only(Aggregation::Kind::sync)) return;
+    if (!changed || !only(slice.id, Aggregation::Kind::sync)) return;
     const Tensor values = shard.values(slice.id);
     const uint64_t hash = fnv(kFnvStart, values.raw(), static_cast<size_t>(values.byte_size()));
     chain_[{slice.id, version}] = hash;
@@ -416,7 +423,8 @@ class ShardLedger {
         const size_t i = cell(p.replica, step);
         if (p.has(step)) {
           if (book.applied[i] == 0) take_over(book, i);
-          if (book.applied[i] != 1 && !is_late(book, i)) throw Violation{"I1", describe(slice, i)};
+          if (book.applied[i] != 1 && !is_late(slice, book, i))
+            throw Violation{"I1", describe(slice, i)};
         } else {
           lost_ += book.acknowledged[i];
           book.applied[i] = book.acknowledged[i] = 0;

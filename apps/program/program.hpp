@@ -24,7 +24,8 @@
 #include "troupe/training.hpp"
 
 inline constexpr const char* kRules =
-    "sync, sync-backup:B, async, async-damped, ssp:S or ssp-damped:S";  // for --help
+    "sync, sync-backup:B, async, async-damped, ssp:S or ssp-damped:S; and +NAME=RULE for a "
+    "parameter";  // for --help
 
 struct ProgramOptions {
   std::string name;  // of the program

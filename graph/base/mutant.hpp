@@ -31,6 +31,7 @@ enum class Mutant : uint8_t {
   merged_for_first,
   bad_gradient_taken,
   ssp_without_bound,
+  own_rule_ignored,
   accumulators_not_restored,
   image_a_step_ahead,
   image_without_window,

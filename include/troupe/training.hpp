@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "troupe/metrics.hpp"
@@ -19,17 +20,22 @@ namespace troupe {
 // How pushes become updates. sync: the mean of one push per replica, summed in replica order, is
 // the update of a step. sync_backup: the slowest replicas of a step are left out. async: each push
 // at once. ssp: the same, with a bound between replicas. docs/learning_protocols.md compares them.
+// Parameters may have rules of their own: async or ssp, beside others under sync, async or ssp.
 struct Aggregation {
   enum class Kind : uint8_t { sync, sync_backup, async, ssp } kind = Kind::sync;
   int64_t bound = 0;    // sync_backup: replicas left out; ssp: steps that one may be ahead
   bool damped = false;  // async, ssp: updates by gradients of old values are smaller
+  // By the name of a parameter, or its begin and a star: {"embedding*", async}. The first counts.
+  std::vector<std::pair<std::string, Aggregation>> own = {};
   static const Aggregation sync, async;
 
-  bool by_steps() const { return kind == Kind::sync || kind == Kind::sync_backup; }
+  Aggregation of(const std::string& parameter) const;  // its rule, without those of others
+  bool by_steps() const;                               // and all parameters' own, too
   friend bool operator==(const Aggregation&, const Aggregation&) = default;
 };
 inline constexpr Aggregation Aggregation::sync{}, Aggregation::async{Aggregation::Kind::async};
-// "sync", "sync-backup:1", "async", "async-damped", "ssp:3", "ssp-damped:3".
+// "sync", "sync-backup:1", "async", "async-damped", "ssp:3", "ssp-damped:3", and with rules of
+// parameters "sync+embedding*=async+bias=ssp:2".
 std::string to_string(const Aggregation& rule);
 Aggregation aggregation_from_string(const std::string& text);  // Throws: Error(invalid_argument).
 

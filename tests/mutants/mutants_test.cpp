@@ -80,6 +80,8 @@ const std::vector<MutantRow>& rows() {
        "a gradient that is not finite is in its update", "shards-sync-bad"},
       {Mutant::ssp_without_bound, "ssp_without_bound",
        "ssp: a pull does not wait for the slowest replica", "shards-ssp"},
+      {Mutant::own_rule_ignored, "own_rule_ignored",
+       "a restored parameter follows the rule of the others", "cluster-own-rules"},
       {Mutant::accumulators_not_restored, "accumulators_not_restored",
        "the optimizer's accumulators begin with zeros after a restore", "cluster-ps-kill"},
       {Mutant::image_a_step_ahead, "image_a_step_ahead",

@@ -35,6 +35,7 @@ const sim::Scenario cluster_async = scenario("cluster-async");
 const sim::Scenario cluster_sync_backup = scenario("cluster-sync-backup");
 const sim::Scenario cluster_ssp = scenario("cluster-ssp");
 const sim::Scenario cluster_rules = scenario("cluster-rules");
+const sim::Scenario cluster_own_rules = scenario("cluster-own-rules");
 const sim::Scenario cluster_all = scenario("cluster-all");
 const sim::Scenario cluster_pauses = scenario("cluster-pauses");
 const sim::Scenario cluster_container = scenario("cluster-container");
@@ -137,6 +138,10 @@ TEST_CASE("cluster-sync-backup: each step is an update, and late gradients alone
 
 TEST_CASE("cluster-ssp: every gradient is applied once, and no replica reads past its bound") {
   cluster_ssp.run();
+}
+
+TEST_CASE("cluster-own-rules: each parameter follows its rule, and each gradient counts once") {
+  cluster_own_rules.run();
 }
 
 TEST_CASE("cluster-rules: the rule changes while things fail, and each gradient counts once") {

@@ -13,6 +13,12 @@ namespace {
 
 constexpr int64_t kBadLossesPerLine = 100;
 
+std::vector<std::string> names_of(const std::map<std::string, Optimizer>& optimizers) {
+  std::vector<std::string> out;
+  for (const auto& [parameter, optimizer] : optimizers) out.push_back(parameter);
+  return out;
+}
+
 }  // namespace
 
 TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
@@ -42,9 +48,9 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
   group_.rules().begin(
       [post = post_, this, optimizers = pushed_in(group_.master().graph()).optimizers](
           const Aggregation& rule, int64_t step) {
-        check_rule(rule, checkpoints_.replicas.size());
+        check_rule(rule, checkpoints_.replicas.size(), names_of(optimizers));
         for (const auto& [parameter, optimizer] : optimizers)
-          check_rule(rule, optimizer, "parameter " + parameter);
+          check_rule(rule.of(parameter), optimizer, "parameter " + parameter);
         post([this, rule, step] { return loop_->ask_rule(rule, step, program_.now()); });
       });
 }
@@ -72,7 +78,7 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
       if (std::find(start.replicas.begin(), start.replicas.end(), replica) == start.replicas.end())
         start.replicas.push_back(replica);
   std::sort(start.replicas.begin(), start.replicas.end());
-  check_rule(rule, start.replicas.size());
+  check_rule(rule, start.replicas.size(), names_of(pushed_in(group_.master().graph()).optimizers));
   if (rule.kind == Aggregation::Kind::sync_backup && group_.shared())
     throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
                 " wants all replicas in one program, and a container is shared by several: a late "

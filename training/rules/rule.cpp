@@ -1,6 +1,9 @@
 // make_rule(): the list of aggregation rules; and the progress of replicas.
 #include "training/rules/rule.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include "training/rules/rule_async.hpp"
 #include "training/rules/rule_backup.hpp"
 #include "training/rules/rule_ssp.hpp"
@@ -31,6 +34,25 @@ std::string ReplicaProgress::too_old(int64_t step) const {
                         kWindow - 1, " are remembered");
 }
 
+bool is_name_of(const std::string& pattern, const std::string& parameter) {
+  return pattern.ends_with('*')
+             ? parameter.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1))
+             : parameter == pattern;
+}
+
+Aggregation Aggregation::of(const std::string& parameter) const {
+  for (const auto& [pattern, rule] : own)
+    if (is_name_of(pattern, parameter)) return rule;
+  Aggregation out = *this;
+  out.own.clear();
+  return out;
+}
+
+bool Aggregation::by_steps() const {
+  return (kind == Kind::sync || kind == Kind::sync_backup) &&
+         std::all_of(own.begin(), own.end(), [](const auto& one) { return one.second.by_steps(); });
+}
+
 bool AggregationRule::go_on(int32_t, int64_t) { return false; }
 std::optional<int32_t> AggregationRule::skip(std::vector<Contribution>&) { return std::nullopt; }
 
@@ -50,6 +72,29 @@ void check_rule(const Aggregation& rule, size_t replicas) {
     throw Error(Errc::invalid_argument, "the rule ", to_string(rule), " leaves out ", rule.bound,
                 " of ", replicas,
                 " replicas, and an update needs one; add replicas, or leave out fewer");
+}
+
+void check_rule(const Aggregation& rule, size_t replicas,
+                const std::vector<std::string>& parameters) {
+  check_rule(rule, replicas);
+  for (const auto& [pattern, own] : rule.own) {
+    using Kind = Aggregation::Kind;
+    if (own.kind == Kind::sync_backup || rule.kind == Kind::sync_backup)
+      throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
+                  " has parameters with rules of their own beside sync-backup, under which a step ",
+                  "is over for all parameters at once; take sync, async or ssp:S for each");
+    if (pattern.find_first_of("\"\\+=") != std::string::npos)
+      throw Error(Errc::invalid_argument, "the rule ", to_string(rule), " names \"", pattern,
+                  "\"; a name with one of \" \\ + = can have no rule of its own by itself: name ",
+                  "its begin and a star");
+    check_rule(own, replicas);
+    const auto named = [&p = pattern](const std::string& name) { return is_name_of(p, name); };
+    if (std::any_of(parameters.begin(), parameters.end(), named)) continue;
+    std::string known;
+    for (const std::string& name : parameters) known += (known.empty() ? "" : ", ") + name;
+    throw Error(Errc::invalid_argument, "the rule ", to_string(rule), " names \"", pattern,
+                "\", and no trained parameter is called so; there are ", known);
+  }
 }
 
 void check_rule(const Aggregation& rule, const Optimizer& optimizer, const std::string& what) {

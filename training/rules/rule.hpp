@@ -108,6 +108,10 @@ std::vector<ReplicaProgress> replicas_at(int32_t count, int64_t next_step);
 // Throws: Error(invalid_argument) for a rule that so many replicas cannot follow.
 void check_rule(const Aggregation& rule, size_t replicas);
 
+// The same for a rule of a training of these parameters: each one that it names is among them.
+void check_rule(const Aggregation& rule, size_t replicas,
+                const std::vector<std::string>& parameters);
+
 // Throws: Error(invalid_argument) if the rule changes learning rates and this optimizer of `what`
 // takes one alone.
 void check_rule(const Aggregation& rule, const Optimizer& optimizer, const std::string& what);

@@ -101,7 +101,8 @@ Outcome HeldSlice::check(SliceState&& state, Restored& out) const {
         tensor = flat(std::move(given));
       }
   try {
-    out.rule = make_rule(terms_.rule, progress_of(state, terms_.replicas));
+    const std::string& name = mutant(Mutant::own_rule_ignored) ? "" : slice_.parameter;
+    out.rule = make_rule(terms_.rule.of(name), progress_of(state, terms_.replicas));
   } catch (const Error& e) {
     return {e.code(), e.what()};
   }
@@ -117,16 +118,15 @@ void HeldSlice::adopt(Restored restored) {
 void HeldSlice::set_rule(std::unique_ptr<AggregationRule> rule, ShardActions& out) {
   rule_ = std::move(rule);
   const std::string why =
-      detail::concat("the rule changed to ", to_string(terms_.rule), " at step ",
+      detail::concat("the rule changed to ", to_string(rule_->kind()), " at step ",
                      rule_->next_step(), ", before this gradient counted");
   for (const auto& [from, tickets] : std::exchange(unacknowledged_, {}))
     refuse(from.first, tickets, PushRefusal::step, Errc::stale, why, out);
   // Steps are counted anew, so it is no step's version.
   values_.previous_version = -1;
-  if (!terms_.rule.by_steps()) values_.previous.reset();
+  if (!aggregation().by_steps()) values_.previous.reset();
   order_.keep_only(terms_.replicas);
-  for (auto& [replica, reads] : reads_) reads.first = 0;
-  reading_ = {};
+  readers_.count_steps_anew();
   answer_waiting(out);
 }
 
@@ -134,9 +134,8 @@ void HeldSlice::drop_waiting(const std::string& why, ShardActions& out) {
   std::vector<PushOrder::Refused> parked;
   order_.begin_again(why, parked);
   refuse(parked, out);
-  reads_.clear();
-  reading_ = {};
-  if (rule_) rule_ = make_rule(terms_.rule, rule_->progress());
+  readers_.clear();
+  if (rule_) rule_ = make_rule(rule_->kind(), rule_->progress());
   for (const auto& [from, tickets] : std::exchange(unacknowledged_, {}))
     refuse(from.first, tickets, PushRefusal::epoch, Errc::stale, why, out);
   for (const WaitingPulls::Waiting& w : pulls_.take()) {
@@ -240,8 +239,7 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
   if (p.incarnation > newest) {
     order_.renew(p.replica, p.incarnation, refused);
     refuse(std::exchange(refused, {}), out);
-    reads_.erase(p.replica);
-    reading_ = {};
+    readers_.forget(p.replica);
   }
   if (p.step < 0 || p.sequence < 0)
     return no(PushRefusal::step, Errc::invalid_argument,
@@ -301,7 +299,7 @@ void HeldSlice::ask_again(const Push& p, const Ticket& ticket, ShardActions& out
 }
 
 void HeldSlice::write(const Push& p, const Tickets& tickets, ShardActions& out) {
-  if (const auto other = written_.other_writer(p, terms_.rule))
+  if (const auto other = written_.other_writer(p, aggregation()))
     return refuse(p.replica, tickets, PushRefusal::unknown, Errc::invalid_argument,
                   detail::concat(describe(slice_), " is written by replica ", *other,
                                  " and by replica ", p.replica,
@@ -314,7 +312,7 @@ void HeldSlice::write(const Push& p, const Tickets& tickets, ShardActions& out) 
   if (written_.has(p)) {
     ++pushes_.of(p.replica).duplicate;
   } else {
-    if (!written_.write(p, terms_.rule, values_)) ++terms_.counters.copies;
+    if (!written_.write(p, aggregation(), values_)) ++terms_.counters.copies;
     ++terms_.counters.updates;
     ++pushes_.of(p.replica).applied;
   }
@@ -351,8 +349,7 @@ void HeldSlice::end_steps_before(int64_t first, int32_t replica, ShardActions& o
   if (!rule_ || first <= 0) return;
   const int64_t open = rule_->open_to();
   const bool due = rule_->go_on(replica, first);
-  Reads& reads = reads_[replica];
-  reads.first = std::max(reads.first, first);
+  readers_.ended_before(replica, first);
   if (skip(out) || due) update_while_due(open, out);
   if (rule_->open_to() != open) answer_waiting(out);
   free_previous();
@@ -362,14 +359,8 @@ void HeldSlice::end_steps_before(int64_t first, int32_t replica, ShardActions& o
 // for the next gradient. Memory of others stays, as the next update writes there.
 void HeldSlice::free_previous() {
   SliceValues& s = values_;
-  if (!terms_.rule.by_steps() || !fills_block_of(terms_.memory, s.previous)) return;
-  const int64_t next = rule_->next_step();
-  if (reading_.step != next) reading_ = {next, INT32_MIN};
-  for (auto it = terms_.replicas.lower_bound(reading_.replica); it != terms_.replicas.end(); ++it)
-    if (reads_[*it].first < next) {
-      reading_.replica = *it;
-      return;
-    }
+  if (!aggregation().by_steps() || !fills_block_of(terms_.memory, s.previous)) return;
+  if (!readers_.are_past(rule_->next_step(), terms_.replicas)) return;
   s.previous.reset();
   s.previous_version = -1;
 }
@@ -409,15 +400,17 @@ void HeldSlice::update_while_due(int64_t open, ShardActions& out) {
 
 void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) {
   fail_point(FailPoint::shard_apply_before);
-  AppliedUpdate applied{.epoch = terms_.epoch, .slice = slice_.id, .from = {}, .rule = terms_.rule};
+  AppliedUpdate applied{
+      .epoch = terms_.epoch, .slice = slice_.id, .from = {}, .rule = aggregation()};
   std::erase_if(gradients, [&](const Contribution& c) {
     if (c.gradient.defined()) return false;
     applied.skipped.push_back({c.replica, c.step, c.incarnation});
     return true;
   });
-  const double factor = note_staleness(gradients);
+  const int64_t stale = readers_.note_staleness(gradients, values_.version, use_.staleness);
   std::optional<Optimizer> damped;
-  if (factor != 1) damped = at_rate_scale(*optimizer_, factor);
+  if (aggregation().damped && stale > 0)
+    damped = at_rate_scale(*optimizer_, 1.0 / static_cast<double>(1 + stale));
   const Optimizer& optimizer = damped ? *damped : *optimizer_;
   if (terms_.applied_log) {
     applied.optimizer = optimizer;
@@ -427,8 +420,8 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
     }
   }
   if (gradients.empty())
-    pass_update(terms_.rule.by_steps(), values_);
-  else if (!apply_mean(optimizer, gradients, terms_.rule.by_steps(), values_,
+    pass_update(aggregation().by_steps(), values_);
+  else if (!apply_mean(optimizer, gradients, aggregation().by_steps(), values_,
                        {terms_.lanes, room_of(gradients[0].gradient, terms_.memory),
                         terms_.memory.segments}))
     ++terms_.counters.copies;
@@ -452,16 +445,6 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
   }
 }
 
-double HeldSlice::note_staleness(const std::vector<Contribution>& gradients) {
-  int64_t newest = 0;
-  for (const Contribution& c : gradients)
-    if (const int64_t pulled = reads_[c.replica].pulled_version; pulled >= 0) {
-      newest = values_.version - pulled;
-      use_.staleness.add(newest);
-    }
-  return terms_.rule.damped ? 1.0 / static_cast<double>(1 + newest) : 1.0;
-}
-
 void HeldSlice::pull(const Pull& p, uint64_t from, ShardActions& out) {
   if (p.rows.defined() && !may_name_rows(slice_, p))
     return refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);
@@ -482,7 +465,7 @@ void HeldSlice::pull(const Pull& p, uint64_t from, ShardActions& out) {
 
 AggregationRule::PullVerdict HeldSlice::verdict(const Pull& p) const {
   return rule_ ? rule_->pull(p.replica, p.step)
-               : written_.verdict(p.replica, p.step, terms_.rule, slice_);
+               : written_.verdict(p.replica, p.step, aggregation(), slice_);
 }
 
 bool HeldSlice::puts_together(const Pull& p) const {
@@ -530,7 +513,7 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
     }
     note_read(p, answer);
   }
-  if (p.step >= 0) reads_[p.replica].pulled_version = answer.version;
+  if (p.step >= 0) readers_.pulled(p.replica, answer.version);
   if (answer.values.defined()) use_.pulled_bytes += answer.values.byte_size();
   ++terms_.counters.pulls_answered;
   out.push_back({from, std::move(answer)});
@@ -542,7 +525,7 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
 // update must preserve them.
 void HeldSlice::note_read(const Pull& p, const Pulled& answer) {
   if (!rule_ || !p.rows.defined() || p.rows.unique()) return;
-  const bool kept = terms_.rule == Aggregation::sync && terms_.replicas.size() == 1 &&
+  const bool kept = aggregation() == Aggregation::sync && terms_.replicas.size() == 1 &&
                     answer.version == values_.version;
   values_.read = {p.replica,     p.step, p.rows, p.row_size, kept ? answer.values : Tensor{},
                   answer.version};

@@ -22,6 +22,7 @@
 #include "training/shards/push_ledger.hpp"
 #include "training/shards/push_order.hpp"
 #include "training/shards/shard_counters.hpp"
+#include "training/shards/slice_readers.hpp"
 #include "training/shards/waiting_pulls.hpp"
 #include "training/shards/written_values.hpp"
 
@@ -119,6 +120,9 @@ class HeldSlice {
   const Slice& slice() const { return slice_; }
   const SliceValues& values() const { return values_; }
   const AggregationRule* rule() const { return rule_.get(); }  // null: untrained
+  Aggregation aggregation() const {
+    return rule_ ? rule_->kind() : terms_.rule.of(slice_.parameter);
+  }
   int compare_step(int64_t step) const { return rule_ ? rule_->compare_step(step) : 0; }
   SliceState image() const;
   bool between_steps() const;      // nothing waits
@@ -127,11 +131,6 @@ class HeldSlice {
   const SliceUse& use() const { return use_; }
 
  private:
-  struct Reads {  // of one replica
-    int64_t pulled_version = -1;
-    int64_t first = 0;  // earlier steps are over, and not done again
-  };
-
   void acknowledge(const Tickets& tickets, Errc code, const std::string& text, ShardActions& out);
   void refuse(int32_t replica, const Tickets& tickets, PushRefusal reason, Errc code,
               const std::string& text, ShardActions& out);
@@ -152,8 +151,6 @@ class HeldSlice {
   void update_while_due(int64_t open, ShardActions& out);
   void update(std::vector<Contribution>& gradients, ShardActions& out);
   void free_previous();
-  // Notes the staleness of an update from these; returns the factor of its learning rate.
-  double note_staleness(const std::vector<Contribution>& gradients);
   AggregationRule::PullVerdict verdict(const Pull& pull) const;
   bool answer(const Pull& pull, uint64_t from, ShardActions& out);  // false: it waits
   void note_read(const Pull& pull, const Pulled& answer);
@@ -165,12 +162,7 @@ class HeldSlice {
   std::unique_ptr<AggregationRule> rule_;  // null: untrained
   WrittenValues written_;                  // untrained
   PushOrder order_;
-  std::map<int32_t, Reads> reads_;  // by replica
-  // The first replica that may still read the values before `step`; all before it have gone on.
-  struct {
-    int64_t step = -1;
-    int32_t replica = 0;
-  } reading_;
+  SliceReaders readers_;
   // By replica and step, of the gradients that the rule holds.
   std::map<std::pair<int32_t, int64_t>, Tickets> unacknowledged_;
   WaitingPulls pulls_;

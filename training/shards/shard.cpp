@@ -51,8 +51,9 @@ Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress
   try {
     for (const auto& [id, slice] : slices_) {
       if (!slice.slice().optimizer) continue;
-      rules[id] = make_rule(rule, replicas);
-      check_rule(rule, *slice.slice().optimizer, describe(slice.slice()));
+      const Aggregation own = rule.of(slice.slice().parameter);
+      rules[id] = make_rule(own, replicas);
+      check_rule(own, *slice.slice().optimizer, describe(slice.slice()));
     }
   } catch (const Error& e) {
     return {e.code(), e.what()};

@@ -139,6 +139,18 @@ inline std::vector<Preset> presets() {
          o.pace_ms = draw.chance(0.5) ? 50 : 0;
        },
        lose_and_kill},
+      // Parameters with rules of their own.
+      {"cluster-own-rules", 30,
+       [](Draw& draw, SimClusterOptions& o) {
+         checkpoints(draw, o);
+         const Aggregation ssp{Aggregation::Kind::ssp, draw.between(0, 2)};
+         const Aggregation rules[] = {Aggregation::sync, Aggregation::async, ssp};
+         o.rule = rules[draw.below(3)];
+         o.rule.own = {{"w1", rules[draw.below(3)]}, {"b*", rules[draw.below(3)]}};
+         o.pause_every = draw.between(0, 2);
+         o.pace_ms = draw.chance(0.5) ? 50 : 0;
+       },
+       lose_and_kill},
       // All rules after each other, in one training.
       {"cluster-rules", 40,
        [](Draw& draw, SimClusterOptions& o) {

@@ -169,7 +169,7 @@ struct Rig {
 }  // namespace
 
 TEST_CASE("a shard writes new values over the gradient, and nothing that it gave away changes") {
-  for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
+  for (const Aggregation& rule : {Aggregation::sync, Aggregation::async}) {
     Rig rig(rule);
     std::vector<Tensor> read, copies;  // one a version, as a slow reader holds them
     for (int64_t step = 0; step < 5; ++step) {

@@ -14,7 +14,7 @@ TEST_CASE("in a pause the parameters are those of its step, under both rules") {
     fit.train(steps(n));
     by_steps.push_back(weight(fit.session));
   }
-  for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
+  for (const Aggregation& rule : {Aggregation::sync, Aggregation::async}) {
     LocalFit fit;
     TrainOptions options{.rule = rule, .steps = 7, .pause_every = 2};
     std::vector<double> seen;

@@ -106,7 +106,7 @@ TEST_CASE("a step that is done again writes once") {
 }
 
 TEST_CASE("writes beside a training go on from a checkpoint, under both rules") {
-  for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
+  for (const Aggregation& rule : {Aggregation::sync, Aggregation::async}) {
     CAPTURE(to_string(rule));
     const auto model = [](Fit& fit) {
       Tower& tower = fit.all[0];

@@ -64,7 +64,7 @@ const Tensor kFirst = vector_of({1, -2, 3, 0.1f});
 }  // namespace
 
 TEST_CASE("rows of another process make the values that those of the same process make") {
-  for (const Aggregation rule : {Aggregation::sync, Aggregation::async})
+  for (const Aggregation& rule : {Aggregation::sync, Aggregation::async})
     for (const Optimizer& optimizer : {sgd(0.3), adam(0.1), lamb(0.1)})
       for (const bool reads : {false, true}) {
         CAPTURE(describe(optimizer));

@@ -11,10 +11,39 @@ using Kind = Aggregation::Kind;
 
 TEST_CASE("a rule reads its own text") {
   for (const char* const text :
-       {"sync", "sync-backup:1", "async", "async-damped", "ssp:0", "ssp:12", "ssp-damped:3"})
+       {"sync", "sync-backup:1", "async", "async-damped", "ssp:0", "ssp:12", "ssp-damped:3",
+        "sync+embedding*=async", "async+a/b=ssp:2+c=sync"})
     CHECK(to_string(aggregation_from_string(text)) == text);
   CHECK(aggregation_from_string("sync-backup:2") == Aggregation{Kind::sync_backup, 2});
   CHECK(aggregation_from_string("ssp-damped:3") == Aggregation{Kind::ssp, 3, true});
+}
+
+TEST_CASE("a parameter has its own rule by its name or the begin of it, the first that fits") {
+  const Aggregation rule = aggregation_from_string("sync+emb/big=ssp:2+emb*=async");
+  CHECK(rule.of("emb/big") == Aggregation{Kind::ssp, 2});
+  CHECK(rule.of("emb/bigger") == Aggregation::async);
+  CHECK(rule.of("fc/emb") == Aggregation::sync);
+  CHECK_FALSE(rule.by_steps());
+  CHECK(aggregation_from_string("sync+fc=sync").by_steps());
+}
+
+TEST_CASE("own rules of parameters that are not trained, or do not fit, are refused") {
+  const auto refusal = [](const char* text) {
+    return error_text(Errc::invalid_argument, [&] {
+      check_rule(aggregation_from_string(text), 2, {"fc/w", "fc/b"});
+    });
+  };
+  CHECK(refusal("sync+emb*=async") ==
+        "the rule sync+emb*=async names \"emb*\", and no trained parameter is called so; there are "
+        "fc/w, fc/b");
+  CHECK(refusal("sync-backup:1+fc*=async").find("beside sync-backup") != std::string::npos);
+  CHECK(refusal("sync+fc*=sync-backup:1").find("beside sync-backup") != std::string::npos);
+  CHECK_NOTHROW(check_rule(aggregation_from_string("ssp:1+fc/b=async"), 2, {"fc/w", "fc/b"}));
+  for (const char* const text : {"sync+fc", "sync+=async", "sync+", "sync++fc=async"})
+    CHECK(error_text(Errc::invalid_argument, [&] { aggregation_from_string(text); }) != "");
+  CHECK(error_text(Errc::invalid_argument, [] {
+          aggregation_from_string("sync+fc=fast");
+        }).find("unknown aggregation rule \"fast\"") != std::string::npos);
 }
 
 TEST_CASE("a text that is no rule is refused, with the rules there are") {

@@ -26,6 +26,20 @@ void step(ShardScript& s, int64_t number) {
   for (const int32_t replica : {0, 1}) s.push(replica, number, ones());
 }
 
+TEST_CASE("a slice follows the rule of its parameter, and others that of the training") {
+  ShardScript s = ShardScript::serving(aggregation_from_string("sync+w=async"), 2);
+  s.push(0, 0, ones());
+  CHECK(only<Acknowledged>(s.last).code == Errc::ok);
+  CHECK(s.shard.version(0) == 1);
+  s.push(1, 0, ones());
+  CHECK(s.shard.version(0) == 2);
+  REQUIRE(change(s, 1, aggregation_from_string("async+w=sync")));
+  s.push(0, 1, ones());
+  CHECK(s.shard.version(0) == 2);  // it waits for the other replica
+  s.push(1, 1, ones());
+  CHECK(s.shard.version(0) == 3);
+}
+
 TEST_CASE("every rule follows every other, and counts each gradient once") {
   for (const Aggregation& from : kRules)
     for (const Aggregation& to : kRules) {

@@ -47,7 +47,7 @@ Tensor read(ShardScript& s, int32_t replica, int64_t step) {
 }  // namespace
 
 TEST_CASE("a write counts once for its replica, step and number, under both rules") {
-  for (const Aggregation rule : {Aggregation::sync, Aggregation::async}) {
+  for (const Aggregation& rule : {Aggregation::sync, Aggregation::async}) {
     ShardScript s = untrained(rule, 1, vector_of({1, 2, 3, 4}));
     ReplicaWriter w{s};
     const Tensor ones = vector_of({1, 1, 1, 1});
