@@ -79,21 +79,22 @@ troupe_room(actors/master SEES actors/cluster actors/engine actors/engine/progra
     devices devices/threads graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/rules SEES devices/memory devices/threads graph graph/base)
-troupe_room(training/parameters SEES training/rules actors/observe net/wire devices devices/memory graph graph/base
+troupe_room(training/codecs SEES devices/threads graph/base)
+troupe_room(training/parameters SEES training/codecs training/rules actors/observe net/wire devices devices/memory graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/checkpoints SEES training/parameters training/rules data/files devices/threads graph
   LIBRARIES CAF OpenSSL spdlog)
-troupe_room(training/shards SEES training/checkpoints training/parameters training/rules actors/cluster actors/async
+troupe_room(training/shards SEES training/checkpoints training/parameters training/codecs training/rules actors/cluster actors/async
     devices devices/memory graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/input SEES actors/cluster actors/async data ops devices graph graph/base
   LIBRARIES CAF spdlog)
-troupe_room(training/group SEES training/input training/shards training/checkpoints training/parameters training/rules actors/master
+troupe_room(training/group SEES training/input training/shards training/checkpoints training/parameters training/codecs training/rules actors/master
     actors/cluster actors/async net/wire nn data/files graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/metrics SEES graph/base)
-troupe_room(training/loop SEES training/metrics training/group training/checkpoints actors/master actors/async data graph graph/base data/files
+troupe_room(training/loop SEES training/metrics training/group training/checkpoints training/codecs actors/master actors/async data graph graph/base data/files
   LIBRARIES CAF spdlog)
-troupe_room(chaos APART SEES training/loop training/group training/shards training/checkpoints training/parameters training/rules
+troupe_room(chaos APART SEES training/loop training/group training/shards training/checkpoints training/parameters training/codecs training/rules
     actors/master actors/cluster net/link net/caf data/files devices graph graph/base
   LIBRARIES CAF)

@@ -4,7 +4,7 @@
 // it again.
 //   x, y: any shape, f32 or f64.
 //
-// Bits (ops/random/philox.hpp defines blocks): element i is kept if word i % 4 of block i / 4 is at
+// Bits (graph/base/philox.hpp defines blocks): element i is kept if word i % 4 of block i / 4 is at
 // least rate * 2^32.
 #include <algorithm>
 

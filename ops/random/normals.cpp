@@ -4,7 +4,7 @@
 // Draw is a struct with a bound of |z|, kFarthest, and with
 //   static std::optional<double> attempt(const std::array<uint32_t, 4>& words);
 // which returns z, or nothing if these bits are rejected. Attempt a of element i uses block i + a *
-// 2^40 (ops/random/philox.hpp defines blocks). All computations are in f64.
+// 2^40 (graph/base/philox.hpp defines blocks). All computations are in f64.
 //
 // A Draw that also has
 //   static double proposed(low, high);         z from words 0 and 1, accepted or not

@@ -10,7 +10,7 @@
 #include "devices/kernel_call.hpp"
 #include "devices/threads/isa.hpp"
 #include "ops/support/node.hpp"
-#include "ops/random/philox.hpp"
+#include "graph/base/philox.hpp"
 #include "troupe/ops/control_flow.hpp"
 
 namespace troupe {

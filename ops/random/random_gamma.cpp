@@ -6,7 +6,7 @@
 // By rejection (Marsaglia and Tsang, ACM TOMS 26, 2000): d = alpha - 1/3, v = (1 + z / sqrt(9 *
 // d))^3 with z normal; d * v is accepted if v > 0 and log(u) < z^2 / 2 + d - d * v + d * log(v).
 // For alpha below 1, this is done for alpha + 1, and the result is multiplied by w^(1 / alpha).
-// Bits (ops/random/philox.hpp defines blocks): attempt a < 128 of element i uses blocks i + 2 * a *
+// Bits (graph/base/philox.hpp defines blocks): attempt a < 128 of element i uses blocks i + 2 * a *
 // 2^40 and i + (2 * a + 1) * 2^40. The first block gives z = sqrt(-2 * log(1 - p)) * cos(2 * pi *
 // q), with p from words 0 (low) and 1 (high), q from words 2 and 3; the second gives 1 - u and 1 -
 // w in the same way. At least 95 % of attempts succeed: 128 failures have probability 10^-166, and

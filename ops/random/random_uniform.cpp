@@ -1,6 +1,6 @@
 // RandomUniform: y = low + u * (high - low) with u uniform in [0, 1); y is in [low, high).
 //
-// Bits (ops/random/philox.hpp defines blocks): u of element i is, for f32, the 24 upper bits of
+// Bits (graph/base/philox.hpp defines blocks): u of element i is, for f32, the 24 upper bits of
 // word i % 4 of block i / 4; for f64, the 53 upper bits of words 2 * (i % 2) (low) and 2 * (i % 2)
 // + 1 (high) of block i / 2. A y that rounding brings up to `high` becomes the largest number below
 // it.

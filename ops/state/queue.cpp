@@ -7,7 +7,7 @@
 
 #include "devices/run_context.hpp"
 #include "graph/base/corner.hpp"
-#include "ops/random/philox.hpp"
+#include "graph/base/philox.hpp"
 
 namespace troupe {
 

@@ -5,7 +5,7 @@
 #include <future>
 #include <set>
 
-#include "ops/random/philox.hpp"
+#include "graph/base/philox.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/refusal.hpp"
 #include "troupe/ops.hpp"

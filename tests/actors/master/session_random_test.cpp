@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "ops/random/philox.hpp"
+#include "graph/base/philox.hpp"
 #include "tests/support/central_differences.hpp"
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/engine/recursion.hpp"
@@ -13,7 +13,7 @@ namespace troupe {
 namespace {
 
 // The number in [0, 1) that a node of that name draws as f64, by the recipe of
-// ops/random/philox.hpp.
+// graph/base/philox.hpp.
 double drawn(const std::string& name, std::initializer_list<int64_t> path) {
   RandomStream stream(0, name, -1, 0);
   for (int64_t i : path) stream.enter(i);

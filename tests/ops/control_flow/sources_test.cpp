@@ -45,7 +45,7 @@ const Table call_path_table(
       const Attrs call = {{"key", std::string("call")}};
       const Tensor first = i64(scalar(0)), sixth = i64(scalar(5));
       const auto number = [](int64_t n) { return std::vector<Tensor>{Tensor::scalar(n)}; };
-      // Computed independently: fnv1a64("call"), then the recipe of ops/random/philox.hpp.
+      // Computed independently: fnv1a64("call"), then the recipe of graph/base/philox.hpp.
       return table_of(
           "CallPath",
           {Case("outside of loops", {}, number(-5397992340566858583), call),

@@ -1,5 +1,5 @@
 // Dropout: its mask, its scale, and the same mask in the gradient.
-#include "ops/random/philox.hpp"
+#include "graph/base/philox.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {

@@ -80,7 +80,7 @@ TEST_CASE("a run outside training has a key of its own, which no step or iterati
   CHECK(block(1) == block(1));
 }
 
-// Computed independently, from the recipe in ops/random/philox.hpp.
+// Computed independently, from the recipe in graph/base/philox.hpp.
 TEST_CASE("an iteration has a key of its own, and so have iterations inside it") {
   CHECK(RandomStream::key_within(0, 0) == 0xcd0f6fa04d5189c1u);
   CHECK(RandomStream::key_within(fnv1a64("w"), -1) == 0x6213f4b2d1417cf3u);

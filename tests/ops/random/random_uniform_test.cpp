@@ -1,5 +1,5 @@
 // RandomUniform: its bits, its range, its distribution.
-#include "ops/random/philox.hpp"
+#include "graph/base/philox.hpp"
 #include "tests/support/op_cases.hpp"
 
 namespace troupe {
