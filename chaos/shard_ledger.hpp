@@ -54,6 +54,8 @@ class ShardLedger {
   void expect_bad(std::function<bool(int32_t replica, int64_t step)> is_bad) {
     is_bad_ = std::move(is_bad);
   }
+  // Values that clients get in a training step travel in this codec; without this call in none.
+  void expect_values(Codec::Kind codec) { values_codec_ = codec; }
   // Does not throw, since a shard calls it; look() throws the violation later.
   void applied(const Shard::Applied& a) {
     if (closed_) return;
@@ -203,15 +205,23 @@ class ShardLedger {
 
   struct State {
     uint64_t values = 0, all = 0;  // hashes; all: with accumulators
+    uint64_t travelling = 0;       // of the values as clients get them in a training step
     friend bool operator==(const State&, const State&) = default;
   };
   static uint64_t hash_of(const Tensor& values, uint64_t hash = kFnvStart) {
     return fnv(hash, values.raw(), static_cast<size_t>(values.byte_size()));
   }
   template <class Values>  // SliceValues, SliceState
-  static State state_of(const Values& now) {
+  State state_of(const Values& now) const {
     State out{hash_of(now.values)};
-    out.all = out.values;
+    out.all = out.travelling = out.values;
+    if (values_codec_ != Codec::none && now.values.defined()) {
+      Tensor coded = encode_values(values_codec_, now.values,
+                                   [](DType d, const Shape& s) { return Tensor::empty(d, s); });
+      Tensor seen = Tensor::empty(now.values.dtype(), now.values.shape());
+      decode(values_codec_, coded, 0, seen.size(), seen);
+      out.travelling = hash_of(seen);
+    }
     for (const auto& [name, values] : now.optimizer_accumulators)
       out.all = hash_of(values, out.all);
     return out;
@@ -242,7 +252,9 @@ class ShardLedger {
     if (a.version >= 0) {
       if (a.epoch != book.epoch) return;
       const auto known = states_.find({a.slice, a.version});
-      if (known == states_.end() || known->second.values != hash_of(a.values))
+      const bool coded = a.codec != Codec::none;
+      if (known == states_.end() || (coded && a.codec != values_codec_) ||
+          (coded ? known->second.travelling : known->second.values) != hash_of(a.values))
         throw Violation{"I5", detail::concat("a client has other values of slice ", a.slice,
                                              " than version ", a.version, " has")};
       if (a.at.step >= 0) read(book, a);
@@ -466,6 +478,7 @@ class ShardLedger {
   std::map<uint32_t, Slice> seen_;
   HashChain chain_;
   ShardReplay replay_;
+  Codec::Kind values_codec_ = Codec::none;
   std::map<std::pair<uint32_t, int64_t>, State> states_;        // by slice and version
   std::vector<std::pair<uint32_t, size_t>> just_acknowledged_;  // in this event: slices, cells
   int64_t acknowledgements_ = 0, lost_ = 0;

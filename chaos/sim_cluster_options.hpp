@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chaos/history.hpp"
+#include "training/codecs/codec_list.hpp"
 #include "troupe/op.hpp"
 #include "troupe/training.hpp"
 
@@ -47,7 +48,8 @@ struct SimClusterOptions {
   int64_t steps = 4;
   int64_t checkpoint_every = 0;  // 0: no checkpoints
   int64_t pause_every = 0;       // 0: the training never stands still to be looked at
-  bool rate_scales = true;       // each pause sets the rate scale
+  Compression compression = {};
+  bool rate_scales = true;  // each pause sets the rate scale
   int64_t pace_ms = 0;  // at most so long after it may, a step begins: faults fall into a training
   bool late_program = false;     // the second client begins while the first one trains
   int64_t events_max = 400'000;  // without an end by then a run has failed
@@ -111,7 +113,10 @@ inline std::string describe(const SimClusterOptions& o) {
                         " pause_every=", o.pause_every, " hidden=", o.hidden,
                         " optimizer=", o.optimizer, " edges=", o.edges, " pace_ms=", o.pace_ms,
                         " late_program=", o.late_program, " secret=", o.secret) +
-         (o.one_machine ? " one_machine=1" : "") + switches +
+         (o.one_machine ? " one_machine=1" : "") +
+         (o.compression.gradients.empty() ? "" : " compress=" + o.compression.gradients) +
+         (o.compression.values.empty() ? "" : " compress_values=" + o.compression.values) +
+         switches +
          (o.shape.ps == 2 && o.shape.workers == 3
               ? ""
               : detail::concat(" ps=", o.shape.ps, " workers=", o.shape.workers));

@@ -260,7 +260,14 @@ class SimTrainer final : public TrainProgram {
     driver_.emplace(
         *this, *group_, [this](Event event) { events_.push_back(std::move(event)); },
         std::move(checkpoints), nullptr,
-        world_.options.switches.empty() ? std::optional(world_.options.rule) : std::nullopt);
+        world_.options.switches.empty() ? std::optional(world_.options.rule) : std::nullopt,
+        /*skips_bad=*/false, compression());
+  }
+  Compression compression() const {
+    const SimClusterOptions& o = world_.options;
+    Compression out = o.compression;
+    out.plan = {.every = o.checkpoint_every, .pauses = o.pause_every, .steps = o.steps};
+    return out;
   }
   bool all_there() {
     const auto agents = master_.members().agents();

@@ -59,6 +59,11 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
             "seconds that a training waits for lost processes, or for room on the disk at its end");
   flags.add("bad-gradients", &to.faults.bad_gradients,
             "fail, skip or roll-back: what follows from gradients that are NaN or infinite");
+  flags.add("compress", &to.compression.gradients,
+            "codec of gradients: none, bf16, f16, int8, sign or topk:F, or a list by parameter, as "
+            "fc1/w=int8,conv*=bf16");
+  flags.add("compress-values", &to.compression.values,
+            "codec of the values that steps pull, in the same form: none, bf16 or f16");
   flags.add("plugin", &to.plugins,
             "shared library with ops that the cluster has, too; may be given again");
   flags.add("out", &to.out, "folder for the files that it writes");
@@ -124,6 +129,7 @@ void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOption
   options.resume = given.resume;
   options.bad_gradients = bad_gradients_of(given.faults.bad_gradients);
   options.patience = std::chrono::seconds(given.faults.patience);
+  options.compression = given.compression;
   if (!options.resume) remove_checkpoints(options.checkpoint_dir, label);
   // The trainings to come lose theirs, too: if this run is cut off before them, --resume must not
   // take the earlier run's for its own.

@@ -36,6 +36,7 @@ struct ProgramOptions {
     int patience = 120;  // seconds
     std::string bad_gradients = "fail";
   } faults;
+  troupe::TrainOptions::Compression compression;
   std::vector<std::string> plugins;
   bool resume = false;
   std::string out;

@@ -90,6 +90,14 @@ struct TrainOptions {
   // all, and then fails, also if the same step fails again. In a container its owner chooses.
   enum class BadGradients : uint8_t { fail, skip, roll_back } bad_gradients = BadGradients::fail;
   int64_t roll_backs_max = 3;
+  // Fewer bytes for gradients, and for values that training steps pull: a codec for all trained
+  // parameters, or by name or begin of names, "fc1/w=int8,conv*=bf16,none". bf16, f16; for
+  // gradients alone int8, topk:F, sign. Rows, and values for other runs, travel as they are. The
+  // same wherever shards stand, so synchronous training has the same bits (docs/compression.md).
+  // train() throws Error(invalid_argument) for names and codecs that do not fit.
+  struct Compression {
+    std::string gradients = {}, values = {};
+  } compression = {};
   // Per replica. 0: until the data of a source with repeat() end (troupe/source.hpp). These, and a
   // closed queue, also end a training of more steps, with a warning.
   int64_t steps = 0;

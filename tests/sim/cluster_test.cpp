@@ -21,6 +21,8 @@ sim::Scenario scenario(const std::string& name) {
 const sim::Scenario cluster_step = scenario("cluster-step");
 const sim::Scenario cluster_pushes = scenario("cluster-pushes");
 const sim::Scenario cluster_worker_kill = scenario("cluster-worker-kill");
+const sim::Scenario cluster_compressed = scenario("cluster-compressed");
+const sim::Scenario cluster_residuals = scenario("cluster-residuals");
 const sim::Scenario cluster_ps_kill = scenario("cluster-ps-kill");
 const sim::Scenario cluster_folder_away = scenario("cluster-folder-away");
 const sim::Scenario cluster_start_kill = scenario("cluster-start-kill");
@@ -74,6 +76,14 @@ TEST_CASE("cluster-step: 2 ps and 3 workers train, and one seed gives one histor
 
 TEST_CASE("cluster-pushes: lost, doubled and late requests to shards change no bit") {
   cluster_pushes.run();
+}
+
+TEST_CASE("cluster-compressed: codes are the same after a worker or a ps was killed") {
+  cluster_compressed.run();
+}
+
+TEST_CASE("cluster-residuals: the death of a worker takes all back to where no residual is") {
+  cluster_residuals.run();
 }
 
 TEST_CASE("cluster-worker-kill: a worker killed within a step and started again changes no bit") {

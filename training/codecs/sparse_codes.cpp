@@ -125,23 +125,32 @@ struct MeanLoop {
 
 struct PackLoop {  // whole bytes, but for the last one
   static void run(const float* from, int64_t n, uint8_t* to) {
-    for (int64_t i = 0; i < n; i += 8) {
-      uint32_t bits = 0;
-      const int64_t some = std::min<int64_t>(8, n - i);
-      for (int64_t j = 0; j < some; ++j) bits |= (std::bit_cast<uint32_t>(from[i + j]) >> 31) << j;
-      to[i / 8] = static_cast<uint8_t>(bits);
+    const auto bit = [from](int64_t i, int64_t j) {
+      return (std::bit_cast<uint32_t>(from[i + j]) >> 31) << j;
+    };
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+      uint32_t byte = 0;
+      for (int64_t j = 0; j < 8; ++j) byte |= bit(i, j);
+      to[i / 8] = static_cast<uint8_t>(byte);
     }
+    uint32_t last = 0;
+    for (int64_t j = 0; i + j < n; ++j) last |= bit(i, j);
+    if (i < n) to[i / 8] = static_cast<uint8_t>(last);
   }
 };
 
 struct UnpackLoop {  // of a block, from the bit `first` of its first byte
   static void run(const uint8_t* bits, int64_t first, float scale, float* to, int64_t n) {
     const auto plus = std::bit_cast<uint32_t>(scale);
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t bit = first + i;
-      const uint32_t sign = static_cast<uint32_t>(bits[bit / 8]) >> (bit % 8) & 1u;
-      to[i] = std::bit_cast<float>(plus ^ sign << 31);
-    }
+    const auto one = [&](int64_t i, uint32_t byte, int64_t bit) {
+      to[i] = std::bit_cast<float>(plus ^ (byte >> bit & 1u) << 31);
+    };
+    int64_t i = 0;
+    if (first == 0)  // whole bytes, eight elements at a time
+      for (; i + 8 <= n; i += 8)
+        for (int64_t j = 0; j < 8; ++j) one(i + j, bits[i / 8], j);
+    for (; i < n; ++i) one(i, bits[(first + i) / 8], (first + i) % 8);
   }
 };
 

@@ -164,6 +164,7 @@ void ParameterGroup::establish(Start start, Done done) {
         checkpoints_.went_back_to(start.directory, start.manifest);
       routes_.send_all(done);
     };
+    table_.compression = start.compression;
     // Another session decides: this one follows it to its epoch. No training is in the first one.
     if (!owner()) {  // shard 0 may be a new one, which does not know this session's replicas
       const auto claim = [this, tell_all](Errc code, const std::string& text) {
@@ -187,6 +188,13 @@ void ParameterGroup::establish(Start start, Done done) {
                         else
                           begin_epoch(start, tell_all);
                       });
+  });
+}
+
+void ParameterGroup::end_compression(Done done) {
+  post([this, done = calls_.add(std::move(done))] {
+    table_.compression = {};
+    routes_.send_all(done);
   });
 }
 

@@ -52,7 +52,8 @@ class ParameterGroup final : public MeshListener,
     ShardMaker::FirstValues values;   // reset; others get their initial values
     std::optional<Aggregation> rule;  // none: as it is
     double rate_scale = 1;
-    bool skips_bad = false;  // gradients that are not finite
+    bool skips_bad = false;   // gradients that are not finite
+    Compression compression;  // of the training; for a session that follows, too
     std::vector<int32_t> replicas;
     int64_t next_step = 0;
   };
@@ -80,6 +81,8 @@ class ParameterGroup final : public MeshListener,
   // Gives all shards a rate scale, which holds from the updates of `step` on. Requires: the
   // owner's, and no step of its replicas runs until `done` is called.
   void set_rate_scale(double scale, int64_t step, Done done);
+  // Gradients and values travel as they are from here on.
+  void end_compression(Done done);
   // Gives all shards another rule, which makes the updates of `step` and of later ones. Requires:
   // as set_rate_scale(), and that all replicas are at that step.
   void change_rule(const Aggregation& rule, int64_t step, Done done);

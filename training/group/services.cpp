@@ -53,12 +53,21 @@ using TickingService = ParameterService::extend<caf::reacts_to<caf::tick_atom>>;
 ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
   ParameterRoutes out;
   out.epoch = m.epoch;
+  const CodecList gradients(m.compression.gradients), values(m.compression.values);
+  values.want_values("a route");
   for (size_t i = 0; i < m.slices.size(); ++i) {
     const SliceSpec& spec = m.slices[i];
     ParameterRoute& route = out.parameters[spec.parameter];
     const auto dtype = static_cast<DType>(spec.dtype);  // set_routes() looks at the numbers
+    const CodedParameter coded{spec.parameter, dtype, !spec.optimizer.empty()};
     if (route.slices.empty())
-      route = {dtype, Shape(spec.shape), {}};
+      route = {dtype,
+               Shape(spec.shape),
+               {},
+               gradients.of(coded),
+               values.of(coded),
+               m.compression.seed,
+               m.compression.plan};
     else if (dtype != route.dtype || Shape(spec.shape) != route.shape)
       throw Error(Errc::invalid_argument, "the slices of ", spec.parameter,
                   " differ in dtype or shape");

@@ -56,6 +56,7 @@ RouteParameters ShardTable::routes(uint64_t session) const {
   RouteParameters m;
   m.session = session;
   m.epoch = epoch;
+  m.compression = compression;
   for (const auto& [slice, entry] : slices) {
     m.slices.push_back(to_spec(*slice));
     m.tasks.push_back(entry->task);

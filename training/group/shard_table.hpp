@@ -29,6 +29,7 @@ struct ShardTable {
   Aggregation rule = Aggregation::sync;
   double rate_scale = 1;
   bool skips_bad = false;           // gradients that are not finite
+  Compression compression;          // of this session's gradients, and of the values it pulls
   std::map<int32_t, Entry> shards;  // by number
   std::vector<std::string> tasks;   // that hold shards, round-robin; set before the first add()
 

@@ -28,6 +28,7 @@ class Recoveries {
     return true;
   }
   int64_t rolled_back() const { return rolled_back_; }
+  void go_back() { goes_back_ = true; }
   // The restore that follows gives all shards the values of a checkpoint.
   bool goes_back() const { return goes_back_; }
   // Restoring begins because of a loss. Returns the losses in a row.

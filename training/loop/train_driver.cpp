@@ -23,20 +23,29 @@ std::vector<std::string> names_of(const std::map<std::string, Optimizer>& optimi
 
 TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
                          CheckpointRequest checkpoints, ShardMaker::FirstValues values,
-                         std::optional<Aggregation> rule, bool skips_bad)
+                         std::optional<Aggregation> rule, bool skips_bad, Compression compression)
     : program_(program),
       group_(group),
       post_(std::move(post)),
       checkpoints_(std::move(checkpoints)),
       values_(std::move(values)),
       rule_(rule),
-      skips_bad_(skips_bad) {
+      skips_bad_(skips_bad),
+      compression_(std::move(compression)) {
   ParameterGroup::Listener listener;
   listener.lost = [post = post_, this](const std::string& text) {
     post([this, text] { return loop_->shards_lost(text, program_.now()); });
   };
-  listener.gone = [post = post_](const std::string& text) {
-    post([text] { return TrainActions{{TrainAction::tell, 0, 0, Errc::peer_lost, text}}; });
+  listener.gone = [post = post_, this](const std::string& text) {
+    post([this, text] {
+      if (!has_residuals(compression_) || !begun())
+        return TrainActions{{TrainAction::tell, 0, 0, Errc::peer_lost, text}};
+      return loop_->residuals_lost(
+          text +
+              "; residuals of gradients are lost with it, so all towers go back to the newest "
+              "checkpoint",
+          program_.now());
+    });
   };
   listener.closed = [post = post_, this] {
     post([this] {
@@ -49,6 +58,7 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
       [post = post_, this, optimizers = pushed_in(group_.master().graph()).optimizers](
           const Aggregation& rule, int64_t step) {
         check_rule(rule, checkpoints_.replicas.size(), names_of(optimizers));
+        check_residuals(rule);
         for (const auto& [parameter, optimizer] : optimizers)
           check_rule(rule.of(parameter), optimizer, "parameter " + parameter);
         post([this, rule, step] { return loop_->ask_rule(rule, step, program_.now()); });
@@ -58,6 +68,13 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
 TrainDriver::~TrainDriver() {
   group_.rules().end();
   group_.listen({});
+}
+
+void TrainDriver::check_residuals(const Aggregation& rule) const {
+  if (rule.kind == Aggregation::Kind::sync_backup && has_residuals(compression_))
+    throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
+                " leaves gradients out, and a codec with a residual, topk or sign, counts on each; "
+                "train with sync, async or ssp:S, or with the codec int8");
 }
 
 // The rule at the step of a checkpoint, or at step 0.
@@ -79,6 +96,7 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
         start.replicas.push_back(replica);
   std::sort(start.replicas.begin(), start.replicas.end());
   check_rule(rule, start.replicas.size(), names_of(pushed_in(group_.master().graph()).optimizers));
+  check_residuals(rule);
   if (rule.kind == Aggregation::Kind::sync_backup && group_.shared())
     throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
                 " wants all replicas in one program, and a container is shared by several: a late "
@@ -94,6 +112,8 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
     start.rate_scale = manifest->rate_scale;
   }
   if (goes_on()) start.mode = BeginEpoch::keep;
+  start.compression = compression_;
+  start.compression.plan.begin = start.next_step;
   group_.establish(std::move(start), std::move(done));
 }
 

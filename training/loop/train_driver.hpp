@@ -47,7 +47,8 @@ class TrainDriver {
   // `skips_bad`: gradients that are not finite, and losses that are not.
   TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
               CheckpointRequest checkpoints, ShardMaker::FirstValues values,
-              std::optional<Aggregation> rule, bool skips_bad = false);
+              std::optional<Aggregation> rule, bool skips_bad = false,
+              Compression compression = {});
   ~TrainDriver();
   TrainDriver(const TrainDriver&) = delete;
 
@@ -73,6 +74,7 @@ class TrainDriver {
 
  private:
   Aggregation rule_of(const std::optional<Manifest>& manifest) const;
+  void check_residuals(const Aggregation& rule) const;  // Throws: Error(invalid_argument).
   void change_rule(int64_t step);
   bool goes_on() const;  // from the values that the owner before has left
   void warn_of(int64_t replica, int64_t step, double loss);
@@ -91,6 +93,7 @@ class TrainDriver {
   const ShardMaker::FirstValues values_;
   const std::optional<Aggregation> rule_;
   const bool skips_bad_;
+  const Compression compression_;
   int64_t bad_losses_ = 0;
   std::unique_ptr<TrainLoop> loop_;
   std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();

@@ -92,6 +92,36 @@ std::string compute_of(const std::map<int64_t, PreparedTower>& towers) {
   return out.empty() ? "f32" : out;
 }
 
+Compression compression_of(const TrainOptions& options) {
+  return {
+      options.compression.gradients,
+      options.compression.values,
+      options.data_seed,
+      {.every = options.checkpoint_every, .pauses = options.pause_every, .steps = options.steps}};
+}
+
+void check_compression(const TrainOptions& options, const std::vector<ParameterSpec>& all,
+                       bool shared) {
+  std::vector<CodedParameter> parameters;
+  for (const ParameterSpec& p : all)
+    parameters.push_back({p.name, p.dtype, p.optimizer.has_value()});
+  check(compression_of(options), parameters);
+  if (!has_residuals(compression_of(options))) return;
+  constexpr const char* kCodec =
+      "a codec with a residual, topk or sign, in TrainOptions::compression.gradients wants ";
+  if (options.steps == 0)
+    throw Error(Errc::invalid_argument, kCodec,
+                "TrainOptions::steps, as the last step pushes what is left");
+  if (options.bad_gradients == TrainOptions::BadGradients::skip)
+    throw Error(Errc::invalid_argument, kCodec,
+                "bad_gradients fail or roll_back: a gradient that is skipped would take the "
+                "residual of its step with it");
+  if (shared)
+    throw Error(Errc::invalid_argument, kCodec,
+                "parameters of one program: another one that shares the container takes "
+                "checkpoints at steps of its own");
+}
+
 // Called before anything is prepared. Throws: Error(invalid_argument) naming the option.
 void check_numbers(const std::vector<Tower>& towers, const TrainOptions& o) {
   want_least("TrainOptions::examples_per_step", o.examples_per_step, 0, "0 (not known) or more");
@@ -159,6 +189,7 @@ class Trainer final : public TrainProgram {
     if (group_->in_graph().made().empty())
       throw Error(Errc::invalid_argument,
                   "the towers train no parameter; make some with parameter()");
+    check_compression(options, group_->in_graph().made(), group_->shared());
   }
 
   TrainResult run();
@@ -173,6 +204,7 @@ class Trainer final : public TrainProgram {
 
   bool elsewhere() const;  // true if another process holds a slice
   void lead(const std::optional<Manifest>& manifest);
+  void end_compression();
   std::string save_into(const std::string& folder, int64_t step);
   // Why steps of this program are in no checkpoint; empty: they are, or none was wanted.
   std::string unsaved();
@@ -220,7 +252,7 @@ TrainResult Trainer::run() {
       *this, *group_,
       [events = events_](TrainDriver::Event event) { events->post(std::move(event)); },
       std::move(checkpoints), std::move(values), options_.rule,
-      options_.bad_gradients == TrainOptions::BadGradients::skip);
+      options_.bad_gradients == TrainOptions::BadGradients::skip, compression_of(options_));
   // The parameters of a predecessor that has died fill its nodes until its lease is over.
   start_.patiently(
       [&] {
@@ -252,6 +284,7 @@ TrainResult Trainer::run() {
   meter_.emplace(options_.steps, options_.examples_per_step * static_cast<int64_t>(towers_.size()),
                  first, ProgressMeter::Time::clock::now());
   lead(manifest);
+  end_compression();
   program_.rethrow();
   if (failure_) throw *failure_;
   TrainResult result;
@@ -286,6 +319,23 @@ std::string Trainer::unsaved() {
       "once that program has ended, to take its place";
   program_.tell(TrainEvent::warning, why);
   return why;
+}
+
+// Codecs are of the training alone.
+void Trainer::end_compression() {
+  const Compression compression = compression_of(options_);
+  if (compression.gradients.empty() && compression.values.empty()) return;
+  const TrainLoop& loop = driver_->loop();
+  if (!failure_ && has_residuals(compression) && !compression.plan.flushes(loop.done_steps() - 1))
+    program_.tell(TrainEvent::warning,
+                  detail::concat("training ends at step ", loop.done_steps(),
+                                 ", before the step that pushes what codecs have left, so the "
+                                 "weights lack the residuals of all replicas; set "
+                                 "TrainOptions::steps to the steps that the data have"));
+  try {
+    group_->wait([&](ParameterGroup::Done done) { group_->end_compression(std::move(done)); });
+  } catch (const Error&) {  // the session is being closed
+  }
 }
 
 // Carries out all actions, from the first to the last; no tower runs afterwards.

@@ -13,6 +13,7 @@
 
 #include "net/wire/bounded_list.hpp"
 #include "net/wire/message_kinds.hpp"
+#include "training/codecs/codec_list.hpp"
 #include "training/parameters/layout.hpp"
 #include "training/rules/gradient.hpp"
 
@@ -32,6 +33,7 @@ struct Push {
   int64_t first = -1;   // ParameterStep::first
   uint8_t write = 0;    // 0: a gradient; otherwise 1 + ParameterWrite::Kind
   int64_t number = 0;   // ParameterWrite::number
+  uint8_t codec = 0;    // Codec::Kind; others than none: the gradient's values are codes
 };
 
 // shard -> worker: the push is applied and safe by the job's rule, or the reason why it never will
@@ -56,6 +58,7 @@ struct Pull {
   int64_t first = -1;    // ParameterStep::first
   int64_t row_size = 0;  // in elements; set if `rows` is
   Tensor rows;           // rows of the slice, i64 [n]: send only these. Undefined: all
+  uint8_t codec = 0;     // Codec::Kind of the values in the answer, if it is of all elements
 };
 
 // shard -> worker: the answer to a Pull.
@@ -220,6 +223,7 @@ struct RouteParameters {
   std::vector<SliceSpec> slices;
   std::vector<std::string> tasks;  // one per slice
   std::vector<uint64_t> doors;     // one per slice
+  Compression compression;
 };
 // shard service -> every session that sent a CreateShard for it: a shard has died in a process that
 // lives.
@@ -239,7 +243,7 @@ Gradient unpack_rows(Gradient arrived, DType dtype);
 template <class I>
 auto inspect(I& f, Push& x) {
   return f(x.slice, x.replica, x.incarnation, x.step, x.sequence, x.epoch, x.ticket, x.gradient,
-           x.first, x.write, x.number);
+           x.first, x.write, x.number, x.codec);
 }
 template <class I>
 auto inspect(I& f, Acknowledged& x) {
@@ -248,7 +252,7 @@ auto inspect(I& f, Acknowledged& x) {
 template <class I>
 auto inspect(I& f, Pull& x) {
   return f(x.slice, x.replica, x.step, x.have_version, x.epoch, x.ticket, x.first, x.row_size,
-           x.rows);
+           x.rows, x.codec);
 }
 template <class I>
 auto inspect(I& f, Pulled& x) {
@@ -321,7 +325,9 @@ template <class I>
 auto inspect(I& f, RouteParameters& x) {
   BoundedList slices{x.slices};
   BoundedList tasks{x.tasks};
-  return f(x.session, x.epoch, slices, tasks, x.doors);
+  return f(x.session, x.epoch, slices, tasks, x.doors, x.compression.gradients,
+           x.compression.values, x.compression.seed, x.compression.plan.begin,
+           x.compression.plan.every, x.compression.plan.pauses, x.compression.plan.steps);
 }
 template <class I>
 auto inspect(I& f, ShardLost& x) {

@@ -137,11 +137,21 @@ void ParameterClient::start(const RequestPtr& request, Gradient gradient) {
     lock.unlock();
     return request->reply(fits.code, fits.text, {});
   }
-  if (const TensorType type = request->collects(route->second); type.dtype != DType::none) {
+  const TensorType type = request->collects(route->second);
+  const Codec codec = request->codec_of(route->second, gradient);
+  if (type.dtype != DType::none || (request->sends() && codec.used())) {
     lock.unlock();
-    request->values = make_(type.dtype, type.shape);
+    if (type.dtype != DType::none) request->values = make_(type.dtype, type.shape);
+    if (request->sends() && codec.used())
+      if (const Outcome coded = request->code(
+              route->second, gradient,
+              mutant(Mutant::codes_by_incarnation) ? incarnation_ : route->second.seed, residuals_,
+              make_);
+          !coded)
+        return request->reply(coded.code, coded.text, {});
     lock.lock();
   }
+  if (!request->sends()) request->codec = codec.kind;
   try {
     const auto now = routes_->parameters.find(request->parameter);
     if (request->epoch != routes_->epoch || now == routes_->parameters.end() ||
@@ -181,7 +191,8 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Gra
     const uint64_t ticket = next_ticket_++;
     Part& kept = parts_[ticket] = part;
     if (request->kind == Kind::push && part.route->local && route.slices.size() == 1 &&
-        !part.share.gradient.by_rows() && part.share.bytes >= kGivenFrom)
+        !part.share.gradient.by_rows() && request->codec == Codec::none &&
+        part.share.bytes >= kGivenFrom)
       kept.share.gradient = {};
     parts.emplace_back(ticket, std::move(part));
   }
@@ -205,10 +216,12 @@ void ParameterClient::send_again(Parts& parts) {
 // Offers the shard our cached version of a remote slice. A part that is sent again offers the same
 // version, as either answer may come.
 void ParameterClient::offer(Part& part) const {
-  if (part.route->local || part.share.rows.defined() || part.request->sends() ||
-      part.offered.values.defined())
+  const Codec::Kind codec = part.request->codec;
+  if ((part.route->local && codec == Codec::none) || part.share.rows.defined() ||
+      part.request->sends() || part.offered.values.defined())
     return;
-  if (const auto cached = cache_.find(part.route->slice); cached != cache_.end())
+  if (const auto cached = cache_.find(part.route->slice);
+      cached != cache_.end() && cached->second.codec == codec)
     part.offered = cached->second;
 }
 
@@ -242,6 +255,7 @@ ShardRequest ParameterClient::message_of(uint64_t ticket, Part&& part) const {
     m.first = request.at.first;
     m.row_size = part.share.row_size;
     m.rows = part.share.rows;
+    m.codec = request.codec;
     return m;
   }
   Push m;
@@ -255,6 +269,7 @@ ShardRequest ParameterClient::message_of(uint64_t ticket, Part&& part) const {
   m.first = request.at.first;
   m.write = request.write;
   m.number = request.number;
+  m.codec = request.codec;
   m.gradient = std::move(part.share.gradient);
   return m;
 }
@@ -317,10 +332,15 @@ void ParameterClient::on(Pulled m) {
     } else {
       const int64_t wanted =
           by_rows ? part.share.rows.size() * part.share.row_size : part.route->size;
-      Tensor values = std::move(m.values);
-      const bool keeps = !part.route->local && !by_rows;
+      Tensor values;
+      const Failure read =
+          failure_of([&] { values = request->decoded(route->second, std::move(m.values), make_); });
+      const bool keeps = (!part.route->local || request->codec != Codec::none) && !by_rows;
       if (!values.defined() && part.offered.version == m.version) values = part.offered.values;
-      if (!values.defined() || values.dtype() != route->second.dtype || values.size() != wanted) {
+      if (read.code != Errc::ok) {
+        end(request, read.code, read.text, replies);
+      } else if (!values.defined() || values.dtype() != route->second.dtype ||
+                 values.size() != wanted) {
         end(request, Errc::internal,
             detail::concat("shard at ", part.route->task, " answered with other values than slice ",
                            part.route->slice, " of ", request->parameter, " has"),
@@ -328,9 +348,9 @@ void ParameterClient::on(Pulled m) {
       } else {
         if (Cached* cached = keeps ? &cache_[part.route->slice] : nullptr;
             cached && m.version >= cached->version)
-          *cached = {m.version, values};
+          *cached = {m.version, values, request->codec};
         if (log_ && !by_rows)
-          log_({part.route->slice, request->at, request->epoch, m.version, values});
+          log_({part.route->slice, request->at, request->epoch, m.version, values, request->codec});
         const Failure put = failure_of([&] { request->put(part.share, route->second, values); });
         if (put.code != Errc::ok) {
           end(request, put.code, put.text, replies);

@@ -39,6 +39,7 @@ struct TakenAnswer {
   uint64_t epoch = 0;    // of the request
   int64_t version = -1;  // of the values; -1: an acknowledgement
   Tensor values = {};
+  Codec::Kind codec = Codec::none;  // that the values came in
 };
 
 class ParameterClient final : public ParameterPort {
@@ -94,6 +95,7 @@ class ParameterClient final : public ParameterPort {
   struct Cached {
     int64_t version = -1;
     Tensor values;
+    Codec::Kind codec = Codec::none;  // that the values came in
   };
   struct Part {  // one slice of a request
     RequestPtr request;
@@ -141,6 +143,7 @@ class ParameterClient final : public ParameterPort {
   ParameterDoor door_;
   Tracer* tracer_ = nullptr;
   std::function<void(const TakenAnswer&)> log_;
+  Residuals residuals_;
 
   mutable std::mutex mutex_;  // guards the rest
   std::shared_ptr<const ParameterRoutes> routes_ = std::make_shared<const ParameterRoutes>();

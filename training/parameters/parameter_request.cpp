@@ -122,14 +122,38 @@ bool ParameterRequest::select_rows(const ParameterRoute& route, const SliceRoute
   return !here.empty();
 }
 
+Codec ParameterRequest::codec_of(const ParameterRoute& route, const Gradient& gradient) const {
+  if (kind == Kind::push) return gradient.by_rows() ? Codec{} : route.push;
+  const bool whole = kind == Kind::pull || (kind == Kind::rows && !by_rows(route));
+  return whole && at.step >= 0 ? route.pull : Codec{};
+}
+
+Outcome ParameterRequest::code(const ParameterRoute& route, Gradient& gradient, uint64_t seed,
+                               Residuals& residuals, const Make& make) {
+  const GradientKey key{seed, parameter, at.replica, at.step};
+  if (has_residual(route.push.kind)) {
+    Residuals::Coded coded =
+        residuals.code(epoch, route.push, gradient.values, key, route.plan, make);
+    if (!coded.refused.empty()) return {Errc::stale, std::move(coded.refused)};
+    codec = coded.kind;
+    gradient = std::move(coded.gradient);
+    return {};
+  }
+  Tensor codes = encode(route.push, gradient.values, key, make);
+  if (!codes.defined()) return {};  // the shard says which element is not finite
+  codec = route.push.kind;
+  gradient = std::move(codes);
+  return {};
+}
+
 std::vector<SliceShare> ParameterRequest::cut(const ParameterRoute& route,
                                               Gradient gradient) const {
   std::vector<SliceShare> out;
   const bool rows = by_rows(route), whole = route.slices.size() == 1;
   if (rows && indices.size() == 0) return out;
-  if (sends() && !gradient.by_rows())
+  if (sends() && !gradient.by_rows() && codec == Codec::none)
     gradient.values = gradient.values.reshaped(Shape{gradient.values.size()});
-  else if (sends() && !whole)
+  else if (gradient.by_rows() && !whole)
     gradient.values = repeat_rows(gradient.values, gradient.indices.size());
   for (size_t i = 0; i < route.slices.size(); ++i) {
     const SliceRoute& slice = route.slices[i];
@@ -139,13 +163,25 @@ std::vector<SliceShare> ParameterRequest::cut(const ParameterRoute& route,
       share.bytes = share.rows.size() * share.row_size * size_of(route.dtype);
     } else if (sends()) {
       const int64_t begin = slice.offset, end = begin + slice.size;
-      share.gradient = whole                ? gradient
-                       : gradient.by_rows() ? rows_of_slice(gradient, begin, end)
-                                            : Gradient(gradient.values.rows(begin, end));
+      share.gradient =
+          whole                ? gradient
+          : gradient.by_rows() ? rows_of_slice(gradient, begin, end)
+          : codec != Codec::none
+              ? Gradient(codes_of_slice(codec, gradient.values, route.shape.size(), begin, end))
+              : Gradient(gradient.values.rows(begin, end));
       share.bytes = share.gradient.byte_size();
     }
     out.push_back(std::move(share));
   }
+  return out;
+}
+
+Tensor ParameterRequest::decoded(const ParameterRoute& route, Tensor pulled,
+                                 const Make& make) const {
+  if (codec == Codec::none || !pulled.defined()) return pulled;
+  if (!are_codes(codec, pulled, 0, pulled.size())) return {};
+  Tensor out = make(route.dtype, pulled.shape());
+  decode(codec, pulled, 0, pulled.size(), out);
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include <caf/all.hpp>
 
 #include "devices/run_context.hpp"
+#include "training/codecs/residuals.hpp"
 #include "training/parameters/local_shard.hpp"
 #include "training/parameters/outcome.hpp"
 
@@ -30,6 +31,11 @@ struct ParameterRoute {
   DType dtype = DType::none;
   Shape shape;
   std::vector<SliceRoute> slices;  // by offset, without gaps
+  // The forms in which gradients of all elements, and whole slices pulled in a training step,
+  // travel.
+  Codec push = {}, pull = {};
+  uint64_t seed = 0;  // of codecs that draw
+  FlushPlan plan = {};
 };
 
 // Requests copy by these numbers, and they come from another process. Throws:
@@ -63,7 +69,8 @@ struct ParameterRequest {
   uint64_t epoch = 0;
   size_t open = 0;  // slices that have not answered
   caf::actor_clock::time_point started;
-  Tensor values;  // pull, rows: the values received so far
+  Tensor values;                    // pull, rows: the values received so far
+  Codec::Kind codec = Codec::none;  // of the gradient, or of the slices that are pulled
 
   const char* name() const;
   bool sends() const { return kind == Kind::push || kind == Kind::write; }
@@ -73,8 +80,16 @@ struct ParameterRequest {
   // The type of the tensor that collects the answers of several slices; none if there is one
   // answer.
   TensorType collects(const ParameterRoute& route) const;
+  // The codec of the request. Requires: check() passed.
+  Codec codec_of(const ParameterRoute& route, const Gradient& gradient) const;
+  // Makes the gradient what travels, and sets `codec`; or says why there is nothing to push.
+  // Requires: a codec_of() other than none.
+  Outcome code(const ParameterRoute& route, Gradient& gradient, uint64_t seed, Residuals& residuals,
+               const Make& make);
   // The slices that take part. Requires: check() passed.
   std::vector<SliceShare> cut(const ParameterRoute& route, Gradient gradient) const;
+  // The values of a slice that came in `codec`; undefined if they came otherwise.
+  Tensor decoded(const ParameterRoute& route, Tensor pulled, const Make& make) const;
   // Requires: `pulled` has the elements that the share asked for.
   void put(const SliceShare& share, const ParameterRoute& route, const Tensor& pulled);
   // Gives the collected values the shape that was asked for. Throws: Error(out_of_memory).

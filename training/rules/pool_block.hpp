@@ -2,6 +2,7 @@
 // Owner: none, a plain function. Thread: any.
 #pragma once
 
+#include "devices/memory/memory.hpp"
 #include "devices/memory/segment_pool.hpp"
 #include "graph/base/buffer.hpp"
 #include "troupe/tensor.hpp"
@@ -12,6 +13,11 @@ namespace troupe {
 struct ShardMemory {
   const BufferOwner* pool = nullptr;
   SegmentPool* segments = nullptr;
+  Memory* values = nullptr;  // makes decoded gradients, and values as they travel
+
+  Tensor make(DType dtype, const Shape& shape) const {
+    return values ? values->make(dtype, shape) : Tensor::empty(dtype, shape);
+  }
 };
 
 // True if the tensor is as large as its buffer, and that is a large one of `memory`.

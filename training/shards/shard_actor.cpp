@@ -163,7 +163,8 @@ ShardHandle spawn_shard(Process& process, std::shared_ptr<DiskThread> disk,
   spec.lanes = &process.lanes().op_lanes();
   spec.skips_bad = order.skips_bad;
   const auto* const memory = dynamic_cast<const PoolMemory*>(&process.cpu().memory());
-  spec.memory = {memory ? memory->owner() : nullptr, process.cpu().segments()};
+  spec.memory = {memory ? memory->owner() : nullptr, process.cpu().segments(),
+                 &process.values_memory()};
   Shard checked(spec);  // a bad spec is told to the sender before there is an actor
   return process.system().spawn<ShardActor>(&process, std::move(disk), std::move(spec), on_shard);
 }

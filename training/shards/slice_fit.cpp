@@ -2,6 +2,7 @@
 #include "training/shards/slice_fit.hpp"
 
 #include "graph/optimizer.hpp"
+#include "training/codecs/codec.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/row_slices.hpp"
@@ -32,6 +33,10 @@ bool takes(const Slice& slice, const Push& p, const RowsRead& read) {
 
 }  // namespace
 
+bool may_be_coded(const Slice& slice, const Pull& p) {
+  return is_codec(p.codec) && codes_values(static_cast<Codec::Kind>(p.codec)) &&
+         is_wide_float(slice.dtype) && !p.rows.defined();
+}
 bool may_name_rows(const Slice& slice, const Pull& p) {
   if (!p.rows.on_host() || p.rows.dtype() != DType::i64 || p.rows.ndim() != 1) return false;
   return p.row_size >= 1 && slice.size % p.row_size == 0;

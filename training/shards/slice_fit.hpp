@@ -19,6 +19,8 @@ Outcome check_values(const Slice& slice, const Tensor& values, const char* what)
 // Why the push cannot be one of the slice; ok if it can. `read`: rows whose indices a read has
 // checked.
 Outcome check_push(const Slice& slice, const Push& push, const RowsRead& read);
+// True if the values that the pull asks for can be in its codec.
+bool may_be_coded(const Slice& slice, const Pull& pull);
 // True if the indices of the pull have the type and row size to name rows of the slice.
 bool may_name_rows(const Slice& slice, const Pull& pull);
 // The same of their values. Requires: may_name_rows().

@@ -52,6 +52,32 @@ inline std::vector<Preset> presets() {
       {"cluster-pushes", 10, nullptr, [](PresetFaults& plan) { plan.lose_messages(); }},
       {"cluster-worker-kill", 10, nullptr,
        [](PresetFaults& plan) { plan.kill_workers(plan.draw.between(1, 2)); }},
+      {"cluster-compressed", 20,
+       [](Draw& draw, SimClusterOptions& o) {
+         checkpoints(draw, o);
+         const char* const gradients[] = {"bf16", "f16", "int8", "w*=int8,none"};
+         o.compression.gradients = gradients[draw.below(std::size(gradients))];
+         o.compression.values = draw.chance(0.5) ? "bf16" : "";
+         o.compression.seed = draw.below(3);
+         o.pace_ms = draw.chance(0.5) ? 300 : 0;
+       },
+       [](PresetFaults& plan) {
+         plan.lose_messages();
+         plan.kill_workers(plan.draw.between(1, 2));
+         plan.kill_ps(plan.draw.between(0, 1));
+       }},
+      {"cluster-residuals", 20,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.checkpoint_every = draw.between(0, 3);
+         const char* const gradients[] = {"topk:0.01", "topk:0.3", "sign", "w*=topk:0.1,sign"};
+         o.compression.gradients = gradients[draw.below(std::size(gradients))];
+         o.pace_ms = draw.chance(0.7) ? 300 : 0;
+       },
+       [](PresetFaults& plan) {
+         plan.lose_messages();
+         plan.kill_workers(plan.draw.between(1, 2));
+         plan.kill_ps(plan.draw.between(0, 1));
+       }},
 
       {"cluster-ps-kill", 10, checkpoints, kill_ps},
       {"cluster-folder-away", 20, checkpoints,
