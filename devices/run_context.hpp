@@ -17,6 +17,9 @@ struct ParameterStep {
   int64_t step = -1;  // -1: outside of training
   int64_t first =
       -1;  // steps of the replica before this one are over and will not be done again; -1: unknown
+  // Larger in each place of a replica that has moved: a shard takes its pushes by the largest
+  // alone. 0: it has not moved, and the incarnation of the process stands for it.
+  uint64_t fence = 0;
 };
 
 // A change of the values themselves, without an optimizer (troupe/ops/parameters.hpp).
@@ -62,6 +65,7 @@ struct RunContext {
   // The training step, or -1 outside training; keys pushes, and random numbers if `draws` is 0.
   int64_t step = -1;
   int64_t first_step = -1;  // ParameterStep::first, for all replicas that the run pushes for
+  uint64_t fence = 0;       // ParameterStep::fence, for the same replicas
   ParameterPort* parameters = nullptr;
   InputPort* input = nullptr;
   Resources* resources = nullptr;

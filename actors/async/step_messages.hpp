@@ -46,6 +46,7 @@ struct StartStep {
   int64_t oldest = 0;       // oldest active run of the session; all runs before it have ended
   int64_t first_step = -1;  // RunContext::first_step
   uint64_t draws = 0;       // RunContext::draws
+  uint64_t fence = 0;       // RunContext::fence
 };
 
 // worker -> master: the step has ended in all executors of the process. `run` -1: all runs that the
@@ -77,7 +78,7 @@ auto inspect(I& f, Deliver& x) {
 }
 template <class I>
 auto inspect(I& f, StartStep& x) {
-  return f(x.session, x.executable, x.run, x.step, x.oldest, x.first_step, x.draws);
+  return f(x.session, x.executable, x.run, x.step, x.oldest, x.first_step, x.draws, x.fence);
 }
 template <class I>
 auto inspect(I& f, FinishStep& x) {

@@ -209,6 +209,7 @@ void AgentState::start(const StartStep& m, const MasterDoor& master) {
   info.step = m.step;
   info.first_step = m.first_step;
   info.draws = m.draws;
+  info.fence = m.fence;
   info.parameters = process->services().port(m.session);
   fail_point(FailPoint::agent_step_started);
   installation->run(

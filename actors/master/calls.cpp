@@ -11,17 +11,26 @@
 #include "graph/device_name.hpp"
 #include "graph/dot.hpp"
 #include "graph/op.hpp"
+#include "graph/task_of.hpp"
 
 namespace troupe {
 namespace {
 
 // Nodes may be placed on the devices of this process and of all members so far.
-PlacementOptions placement_options(const Process& process, const Members& members) {
+// A task that the graph names, and that has never been there, has the devices of the one that
+// stands for it.
+PlacementOptions placement_options(const Process& process, const Members& members,
+                                   const Places& places) {
   PlacementOptions out;
   for (const auto& device : process.devices()) out.devices.push_back(device->name());
   out.default_device = process.cpu().name();
   bool worker = false;
-  for (const auto& [task, devices] : members.devices()) {
+  const auto known = members.devices();
+  for (const auto& [named, task] : places)
+    if (const auto at = known.find(task); at != known.end() && !known.count(named))
+      for (const std::string& device : at->second)
+        out.devices.push_back(named + device.substr(task.size()));
+  for (const auto& [task, devices] : known) {
     out.devices.insert(out.devices.end(), devices.begin(), devices.end());
     if (!worker && task.rfind("/job:worker/", 0) == 0 && !devices.empty()) {
       out.default_device = devices.front();
@@ -100,6 +109,7 @@ int64_t Calls::prepare(const std::vector<Output>& fetches, const std::vector<Out
       lock.lock();
     }
     if ((id = known())) return id;  // another thread was faster
+    if (moves(made, places_)) made = moved_call(made, places_, process_.cpu().name());
     id = ids_.try_emplace({fetches, feeds}, static_cast<int64_t>(ids_.size()) + 1).first->second;
     made.id = id;
     made.version = ++versions_;
@@ -133,8 +143,34 @@ void Calls::hand_out_graph() const {
 
 PreparedCall Calls::make(const std::vector<Output>& fetches, const std::vector<Output>& feeds,
                          bool passes) const {
-  return prepare_call(graph_, fetches, feeds, placement_options(process_, members_),
+  Places places;
+  {
+    std::lock_guard lock(mutex_);
+    places = places_;
+  }
+  return prepare_call(graph_, fetches, feeds, placement_options(process_, members_, places),
                       process_.cpu().name(), passes);
+}
+
+void Calls::set_places(Places places, const std::set<std::string>& leaving) {
+  change([&](Later& later) {
+    places_ = std::move(places);
+    for (const auto& [asked, id] : ids_) {
+      const InstalledCall& call = installer_.calls().at(id);
+      if (call.code != Errc::ok || !moves(*call.prepared, places_) || stays(id, leaving)) continue;
+      installer_.move(moved_call(*call.prepared, places_, process_.cpu().name()), later);
+    }
+  });
+}
+
+bool Calls::stays(int64_t id, const std::set<std::string>& leaving) const {
+  const InstalledCall& call = installer_.calls().at(id);
+  if (!call.prepared->replicas.empty()) return false;
+  return std::all_of(call.prepared->partitions.begin(), call.prepared->partitions.end(),
+                     [&](const Partition& part) {
+                       const std::string task = task_of(part.device);
+                       return installer_.state().is_up(task) && !leaving.count(task);
+                     });
 }
 
 Calls::Standing Calls::standing(int64_t id) const {
@@ -342,8 +378,11 @@ std::vector<PlacedNode> Calls::placement(int64_t id) const {
   std::vector<PlacedNode> out;
   for (int32_t n : call->nodes) {
     const Node& node = call->graph->node(n);
-    out.push_back(
-        {node.name, node.op->name, call->placement.devices.at(n), call->placement.reasons.at(n)});
+    const std::string& device = call->placement.devices.at(n);
+    const auto named = call->moved.named.find(n);
+    const bool moved = named != call->moved.named.end() && named->second != device;
+    out.push_back({node.name, node.op->name, device,
+                   call->placement.reasons.at(n) + (moved ? ", which has moved" : "")});
   }
   return out;
 }

@@ -39,6 +39,11 @@ class Calls {
   // naming the missing members.
   void wait_ready(int64_t call, std::chrono::milliseconds timeout);
 
+  // From now on other tasks stand for the named ones, in prepared calls and later ones: these are
+  // installed anew where they move. A call that takes no training step stays where it is as long as
+  // its tasks are up and none of `leaving`; its runs under way end with cancelled if it moves.
+  void set_places(Places places, const std::set<std::string>& leaving);
+
   struct Standing {
     std::shared_ptr<const PreparedCall> prepared;
     std::shared_ptr<const LiveCall> live;  // null: not ready
@@ -86,8 +91,10 @@ class Calls {
       return less(a.first, b.first) || (!less(b.first, a.first) && less(a.second, b.second));
     }
   };
+  // Placed by the names of the graph.
   PreparedCall make(const std::vector<Output>& fetches, const std::vector<Output>& feeds,
                     bool passes) const;
+  bool stays(int64_t call, const std::set<std::string>& leaving) const;  // requires mutex_
   PreparedCall make_with_replaced(const std::vector<Output>& fetches,
                                   const std::vector<Output>& feeds);
   void change(const std::function<void(Later&)>& work);
@@ -114,6 +121,7 @@ class Calls {
   int64_t versions_ = 0;
   std::map<Asked, int64_t, AskedOrder> ids_;
   bool stopped_ = false;
+  Places places_;
   Installer installer_;
 };
 

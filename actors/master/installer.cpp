@@ -5,6 +5,7 @@
 
 #include "actors/cluster/survey.hpp"
 #include "devices/failure.hpp"
+#include "graph/base/mutant.hpp"
 #include "graph/task_of.hpp"
 #include "placement/passes/passes.hpp"
 
@@ -32,21 +33,35 @@ void Installer::put(std::shared_ptr<const PreparedCall> prepared, Later& later) 
   call.error.clear();
 }
 
-void Installer::install(int64_t id, Later& later) {
-  const PreparedCall& prepared = *calls_.at(id).prepared;
+ExecutableState Installer::executable_of(const PreparedCall& prepared, const std::string& client) {
   ExecutableState e;
   e.call = prepared.id;
   for (const Output& o : prepared.fetches) e.fetches.push_back(label(o));
   for (const Output& o : prepared.feeds) e.feeds.push_back(label(o));
   e.placement = prepared.placement.devices;
-  e.tasks[process_.task()] = InstallPhase::waiting;
+  e.tasks[client] = InstallPhase::waiting;
   for (const Partition& p : prepared.partitions) {
     e.tasks[task_of(p.device)] = InstallPhase::waiting;
     for (const Edge& edge : p.edges)
       if (edge.source == p.device && task_of(edge.source) != task_of(edge.destination))
         e.edges.push_back({edge.id, task_of(edge.source), task_of(edge.destination)});
   }
-  carry_out(state_.add(std::move(e)), later);
+  return e;
+}
+
+void Installer::install(int64_t id, Later& later) {
+  carry_out(state_.add(executable_of(*calls_.at(id).prepared, process_.task())), later);
+}
+
+void Installer::move(PreparedCall moved, Later& later) {
+  InstalledCall& call = calls_.at(moved.id);
+  if (!mutant(Mutant::move_keeps_fence)) moved.moved.fence = state_.newest_incarnation();
+  call.prepared = std::make_shared<const PreparedCall>(std::move(moved));
+  if (!state_.calls().count(call.prepared->id)) return;
+  call.broken = "it moves to other processes";
+  no_longer_live(call);
+  carry_out(state_.replace(executable_of(*call.prepared, process_.task())), later);
+  call.sent.clear();  // edges have other numbers
 }
 
 void Installer::fail(int64_t id, Errc code, const std::string& text, Later& later) {
@@ -185,8 +200,12 @@ void Installer::uninstall_there(const MasterOrder& order) {
   const Members::Present member = members_.find(order.task);
   if (!member.agent) return;
   remote_.uninstall(member, order.executable,
-                    [this, order](Errc, const std::string&, const EdgeCounts& sent) {
-                      locked_([&](Later&) { add(calls_.at(order.call).sent, from_message(sent)); });
+                    [this, order, of = calls_.at(order.call).prepared](Errc, const std::string&,
+                                                                       const EdgeCounts& sent) {
+                      locked_([&](Later&) {
+                        InstalledCall& call = calls_.at(order.call);
+                        if (call.prepared == of) add(call.sent, from_message(sent));
+                      });
                     });
 }
 
@@ -194,6 +213,9 @@ std::shared_ptr<const LiveCall> Installer::make_live(const InstalledCall& call) 
   const ExecutableState& e = state_.calls().at(call.prepared->id);
   auto live = std::make_shared<LiveCall>();
   live->executable = e.executable;
+  // Larger in each installation, so that a process that begins anew there counts its pushes anew.
+  if (const uint64_t fence = call.prepared->moved.fence; fence > 0)
+    live->fence = fence + e.executable;
   live->local = call.local;
   live->client = call.local->executor_on(process_.cpu().name());
   for (const Output& o : call.prepared->feeds)

@@ -26,6 +26,7 @@ namespace troupe {
 // An installation of a call that is ready on all its tasks.
 struct LiveCall {
   uint32_t executable = 0;
+  uint64_t fence = 0;  // RunContext::fence of its runs
   std::shared_ptr<Installation> local;
   PartitionExecutor* client = nullptr;                 // takes feeds and holds fetches; may be null
   std::vector<uint32_t> feed_slots, fetch_slots;       // of `client`
@@ -64,6 +65,9 @@ class Installer {
   // A new call, or a new version of one, whose earlier installation here is dropped.
   void put(std::shared_ptr<const PreparedCall> prepared, Later& later);
   void install(int64_t call, Later& later);
+  // A known call, cut for other places; installs it anew, unless it has not been installed yet.
+  // Pushes of its earlier installations do not count any more once it has pushed.
+  void move(PreparedCall moved, Later& later);
   void fail(int64_t call, Errc code, const std::string& text, Later& later);
   void carry_out(MasterOrders orders, Later& later);
   void drop(Later& later);  // the installations in this process
@@ -84,6 +88,7 @@ class Installer {
   std::vector<std::shared_ptr<Installation>> local() const;
 
  private:
+  static ExecutableState executable_of(const PreparedCall& prepared, const std::string& client);
   MasterOrders carry_out(const MasterOrder& order, InstalledCall& call, Later& later);
   MasterOrders install_here(InstalledCall& call);
   MasterOrders connect_here(InstalledCall& call);

@@ -77,6 +77,20 @@ MasterOrders MasterState::add(ExecutableState call) {
   return out;
 }
 
+MasterOrders MasterState::replace(ExecutableState call) {
+  MasterOrders out;
+  if (const auto mine = calls_.find(call.call); mine != calls_.end()) uninstall(mine->second, out);
+  const MasterOrders fresh = add(std::move(call));
+  out.insert(out.end(), fresh.begin(), fresh.end());
+  return out;
+}
+
+uint64_t MasterState::newest_incarnation() const {
+  uint64_t out = 0;
+  for (const auto& [task, member] : members_) out = std::max(out, member.incarnation);
+  return out;
+}
+
 void MasterState::install_where_up(ExecutableState& call, MasterOrders& out) {
   // All or none: edges between the tasks need all of them.
   for (auto& [task, phase] : call.tasks)

@@ -79,6 +79,9 @@ class MasterState {
   // Adds a new call, or one that has failed and was prepared anew. Its tasks' phases start at
   // waiting; the client's task counts as up.
   MasterOrders add(ExecutableState call);
+  // Adds a call that has moved, and that the caller runs no more: takes its parts back, and
+  // installs the new ones.
+  MasterOrders replace(ExecutableState call);
   // `executable` is now installed on `task`; edge -> receiving op actor. Ignores answers of an
   // older installation.
   MasterOrders installed(const std::string& task, uint32_t executable,
@@ -103,6 +106,7 @@ class MasterState {
   const ExecutableState* find(
       uint32_t executable) const;  // nullptr: none, or an older installation
   bool is_up(const std::string& task) const;
+  uint64_t newest_incarnation() const;                         // of all members so far
   std::vector<std::string> missing_tasks(int64_t call) const;  // tasks of the call that are not up
   // The tasks for which the installation of a call waits: those that are not up, or else those that
   // have not answered. None: it is ready, or has not begun.

@@ -6,6 +6,7 @@
 
 #include "graph/op_properties.hpp"
 #include "graph/prune.hpp"
+#include "graph/task_of.hpp"
 
 namespace troupe {
 namespace {
@@ -47,6 +48,30 @@ PreparedCall prepare_call(const Graph& graph, const std::vector<Output>& fetches
   call.feeds = std::move(made.feeds);
   call.graph = std::move(made.graph);
   return call;
+}
+
+std::string device_at(const std::string& named, const Places& places) {
+  const auto place = places.find(task_of(named));
+  return place == places.end() ? named : place->second + named.substr(place->first.size());
+}
+
+bool moves(const PreparedCall& call, const Places& places) {
+  if (places.empty() && call.moved.named.empty()) return false;
+  const auto& named = call.moved.named.empty() ? call.placement.devices : call.moved.named;
+  return std::any_of(named.begin(), named.end(), [&](const auto& node) {
+    return call.placement.devices.at(node.first) != device_at(node.second, places);
+  });
+}
+
+PreparedCall moved_call(const PreparedCall& call, const Places& places,
+                        const std::string& client_device) {
+  PreparedCall out = call;
+  if (out.moved.named.empty()) out.moved.named = out.placement.devices;
+  for (const auto& [node, device] : out.moved.named)
+    out.placement.devices.at(node) = device_at(device, places);
+  out.partitions =
+      partition(*out.graph, out.fetches, out.feeds, out.placement.devices, client_device);
+  return out;
 }
 
 void check_outputs(const Graph& graph, const std::vector<Output>& fetches,

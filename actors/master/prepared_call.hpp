@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +29,13 @@ struct PreparedCall {
   std::vector<int32_t> nodes;          // the nodes that run
   std::vector<int32_t> asked;          // the nodes of the program's graph that it was made of
   Placement placement;
+  struct Moved {
+    // The devices by the graph's names, if others stand for some of them (Calls::set_places).
+    std::map<int32_t, std::string> named;
+    // At least the incarnation of each process that may have pushed for the call's replicas. 0: the
+    // call has not moved since it was prepared.
+    uint64_t fence = 0;
+  } moved;
   std::vector<Partition> partitions;
   std::vector<Absorbed> absorbed;  // the changes of the passes to nodes of the program's graph
 };
@@ -36,6 +44,17 @@ struct PreparedCall {
 PreparedCall prepare_call(const Graph& graph, const std::vector<Output>& fetches,
                           const std::vector<Output>& feeds, const PlacementOptions& options,
                           const std::string& client_device, bool passes);
+
+// The tasks whose devices stand for those of the tasks that a graph names, where they are others.
+using Places = std::map<std::string, std::string>;
+
+// The device that stands for a named one.
+std::string device_at(const std::string& named, const Places& places);
+// True if a node of the call is on another device by these places.
+bool moves(const PreparedCall& call, const Places& places);
+// The same call, cut anew for these places. Its graph stays, so the passes change no bit.
+PreparedCall moved_call(const PreparedCall& call, const Places& places,
+                        const std::string& client_device);
 
 // Throws: Error(invalid_argument) for an output of another graph, or a feed that is no value.
 void check_outputs(const Graph& graph, const std::vector<Output>& fetches,

@@ -161,6 +161,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       steps_.begin(*call.prepared, run->options.step, context);
       run->options.step = context.step;
       context.draws = local_.draws(*call.prepared, run->options.seed, context.step);
+      context.fence = call.live->fence;
       run->prepared = call.prepared;
       run->live = call.live;
       for (const auto& [task, worker] : call.live->remotes) run->open.insert(task);
@@ -193,6 +194,7 @@ void RunTable::send_start(const Run& run, const RunContext& context, int64_t old
   m.step = context.step;
   m.first_step = context.first_step;
   m.draws = context.draws;
+  m.fence = context.fence;
   m.oldest = oldest;
   for (const auto& [task, worker] : run.live->remotes) {
     caf::send_as(master_, worker, m);

@@ -67,6 +67,7 @@ enum class Mutant : uint8_t {
   old_incarnation_let_in,
   lent_not_held,
   segment_used_again,
+  move_keeps_fence,
   kMutants,
 };
 

@@ -41,7 +41,8 @@ inline constexpr OpProperties kPushes = {.parameter = {.kind = ParameterUse::pus
 inline const std::string& parameter_of(const AsyncContext& ctx) { return parameter_of(ctx.node()); }
 
 inline ParameterStep step_of(const AsyncContext& ctx) {
-  return {ctx.node().attr<int64_t>("replica"), ctx.run().step, ctx.run().first_step};
+  return {ctx.node().attr<int64_t>("replica"), ctx.run().step, ctx.run().first_step,
+          ctx.run().fence};
 }
 
 // The reply of an op without outputs, which completes when the shards have acknowledged its

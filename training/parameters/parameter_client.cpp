@@ -45,7 +45,7 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
     const auto before =
         std::exchange(routes_, std::make_shared<const ParameterRoutes>(std::move(routes)));
     if (new_epoch && !mutant(Mutant::cache_over_epochs)) cache_.clear();
-    if (new_epoch && !mutant(Mutant::sequence_over_epochs)) next_sequence_.clear();
+    if (new_epoch && !mutant(Mutant::sequence_over_epochs)) sequences_.clear();
     std::vector<RequestPtr> old;
     for (auto& [ticket, part] : parts_) {
       auto it = routes_->parameters.find(part.request->parameter);
@@ -185,8 +185,12 @@ ParameterClient::Parts ParameterClient::add_parts(const RequestPtr& request, Gra
     part.resend_at = request->started + kResendFirst;
     if (tracer_ && tracer_->on()) part.asked_ns = Tracer::now_ns();
     // Drawn once memory was found: the shard would wait for a number that was never sent.
-    if (request->sends())
-      part.sequence = next_sequence_[{request->at.replica, part.route->slice}]++;
+    if (request->sends()) {
+      Sequence& sequence = sequences_[{request->at.replica, part.route->slice}];
+      // The replica has moved here anew. A step of an earlier stay disturbs no number.
+      if (request->at.fence > sequence.fence) sequence = {request->at.fence, 0};
+      part.sequence = request->at.fence == sequence.fence ? sequence.next++ : 0;
+    }
     offer(part);
     const uint64_t ticket = next_ticket_++;
     Part& kept = parts_[ticket] = part;
@@ -265,7 +269,7 @@ ShardRequest ParameterClient::message_of(uint64_t ticket, Part&& part) const {
   m.sequence = part.sequence;
   m.epoch = request.epoch;
   m.ticket = ticket;
-  m.incarnation = incarnation_;
+  m.incarnation = request.at.fence > 0 ? request.at.fence : incarnation_;
   m.first = request.at.first;
   m.write = request.write;
   m.number = request.number;
@@ -295,8 +299,9 @@ void ParameterClient::end(const RequestPtr& request, Errc code, const std::strin
     }
     // A push that may not have arrived leaves no gap: its number is used again.
     if (request->sends() && !mutant(Mutant::sequence_not_given_back)) {
-      int64_t& next = next_sequence_[{request->at.replica, it->second.route->slice}];
-      next = std::min(next, it->second.sequence);
+      Sequence& sequence = sequences_[{request->at.replica, it->second.route->slice}];
+      if (request->at.fence == sequence.fence)
+        sequence.next = std::min(sequence.next, it->second.sequence);
     }
     it = parts_.erase(it);
   }
@@ -431,7 +436,7 @@ void ParameterClient::retire(Errc code, const std::string& text) {
   std::lock_guard lock(mutex_);
   cache_.clear();
   routes_ = std::make_shared<const ParameterRoutes>();
-  next_sequence_.clear();
+  sequences_.clear();
 }
 
 void ParameterClient::resend(Time now) {

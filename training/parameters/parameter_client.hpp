@@ -52,9 +52,9 @@ class ParameterClient final : public ParameterPort {
   static constexpr size_t kPendingMax = 65'536;
 
   // `make`: allocates the tensors in which pulled slices are put together. `incarnation`: of this
-  // process; a shard takes pushes of a replica from the newest incarnation only. `here`: shards of
-  // this process may work on the calling thread; false in a simulation, which schedules all work
-  // itself.
+  // process; a shard takes pushes of a replica from the newest incarnation only. The fence of a
+  // replica that has moved here stands for it. `here`: shards of this process may work on the
+  // calling thread; false in a simulation, which schedules all work itself.
   ParameterClient(caf::actor_system& system, ParameterRequest::Make make, uint64_t incarnation,
                   bool here = false)
       : system_(system), make_(std::move(make)), incarnation_(incarnation), here_(here) {}
@@ -107,6 +107,10 @@ class ParameterClient final : public ParameterPort {
     Time resend_at;
     std::chrono::seconds wait{kResendFirst};
   };
+  struct Sequence {  // of a replica's pushes to a slice
+    uint64_t fence = 0;
+    int64_t next = 0;
+  };
   struct Ended {  // a reply to call without the lock
     Reply reply;
     Errc code = Errc::ok;
@@ -147,8 +151,8 @@ class ParameterClient final : public ParameterPort {
 
   mutable std::mutex mutex_;  // guards the rest
   std::shared_ptr<const ParameterRoutes> routes_ = std::make_shared<const ParameterRoutes>();
-  std::map<uint64_t, Part> parts_;                                 // by ticket
-  std::map<std::pair<int64_t, uint32_t>, int64_t> next_sequence_;  // by replica and slice
+  std::map<uint64_t, Part> parts_;                              // by ticket
+  std::map<std::pair<int64_t, uint32_t>, Sequence> sequences_;  // by replica and slice
   std::map<uint32_t, Cached>
       cache_;  // newest values of remote slices, so that an unchanged one need not travel
   uint64_t next_ticket_ = 1;

@@ -214,6 +214,7 @@ TEST_CASE("long random walks keep the promises" * doctest::test_suite("slow")) {
           break;
         case 4:
           if (random() % 4 == 0) world.take(world.state.missing(task, world.call().executable));
+          if (random() % 4 == 1) world.take(world.state.replace(new_call()));  // it has moved
           break;
         default:
           if (!world.open.empty()) world.answer(request());
@@ -392,6 +393,28 @@ TEST_CASE("a task that does not know its executable gets it anew; an old number 
   CHECK(!world.call().ready());
   CHECK(world.call().executable > old);
   world.settle();
+}
+
+TEST_CASE("a call that moves is taken back where it was, and installed where it is to be") {
+  World world = ready_world();
+  const uint32_t old = world.call().executable;
+  ExecutableState moved = new_call();
+  for (auto& [node, device] : moved.placement) device = kW0 + "/device:cpu:0";
+  moved.edges = {{0, kClient, kW0}, {1, kW0, kClient}};
+  moved.tasks.erase(kW1);
+  const MasterOrders orders = world.state.replace(moved);
+  CHECK(only(orders, MasterOrder::uninstall).size() == 3);
+  for (const MasterOrder& order : only(orders, MasterOrder::uninstall))
+    CHECK(order.executable == old);
+  const MasterOrders installs = only(orders, MasterOrder::install);
+  REQUIRE(installs.size() == 2);
+  CHECK(installs[0].task == kClient);
+  CHECK(installs[1].task == kW0);
+  CHECK(world.call().executable > old);
+  CHECK(world.state.installed(kW1, old, {}).empty());
+  CHECK(world.state.newest_incarnation() == world.incarnations);
+  world.state.member_down(kW1, "it has left");
+  CHECK(world.state.missing_tasks(1).empty());
 }
 
 TEST_CASE("answers of tasks that have no part in the call change nothing") {

@@ -75,6 +75,34 @@ TEST_CASE("a push that was not taken gives its number to the next, so that a sha
   CHECK(rig.push(2, ended).sequence == 2);
 }
 
+TEST_CASE("a replica that moves here counts its pushes anew, and its fence names their place") {
+  ClientRig rig;
+  std::vector<Errc> ended;
+  const auto push = [&](int64_t step, uint64_t fence) {
+    rig.client->push(
+        "w", {.replica = 0, .step = step, .fence = fence}, Tensor::zeros(DType::f32, {2}),
+        [&ended](Errc code, const std::string&, const Tensor&) { ended.push_back(code); });
+    Push got;
+    rig.shard->receive([&](const Push& m) { got = m; });
+    return got;
+  };
+  CHECK(push(0, 0).incarnation == 1);
+  CHECK(push(1, 0).sequence == 1);
+  const Push moved = push(1, 12);
+  CHECK(moved.incarnation == 12);
+  CHECK(moved.sequence == 0);
+  const Push late = push(2, 0);  // of a step that began before the move
+  CHECK(late.incarnation == 1);
+  rig.client->on(Acknowledged{.ticket = late.ticket, .code = Errc::stale});
+  CHECK(push(2, 12).sequence == 1);
+  const Push back = push(3, 15);
+  CHECK(back.incarnation == 15);
+  CHECK(back.sequence == 0);
+  rig.client->on(Acknowledged{.ticket = back.ticket, .code = Errc::peer_lost});
+  CHECK(push(3, 15).sequence == 0);
+  CHECK(ended == std::vector<Errc>{Errc::stale, Errc::peer_lost});
+}
+
 TEST_CASE("a request that meets a full link goes again, with its number and its gradient") {
   ClientRig rig;
   const Loss full{Errc::out_of_memory, "too much waits to be sent", "/job:ps/task:0"};
