@@ -34,6 +34,8 @@ void add_control_messages(caf::actor_system_config& config) {
       .add_message_type<Waits>("Waits")
       .add_message_type<ReadClock>("ReadClock")
       .add_message_type<ClockReading>("ClockReading")
+      .add_message_type<Leave>("Leave")
+      .add_message_type<Left>("Left")
       .add_message_type<SetTracing>("SetTracing")
       .add_message_type<TraceEvents>("TraceEvents")
       .add_message_type<DescribeDevice>("DescribeDevice")

@@ -131,6 +131,12 @@ struct ReadClock {};
 struct ClockReading {
   int64_t unix_ns = 0;
 };
+// worker -> program: the sender is about to end. Answered by Left: whether it is to wait, and to
+// ask again, as work is still to be taken from it.
+struct Leave {};
+struct Left {
+  bool waits = false;
+};
 // master -> worker: start a Chrome trace / stop and hand it over. Answered by TraceEvents.
 struct SetTracing {
   bool on = false;
@@ -228,6 +234,14 @@ auto inspect(I&, ReadClock&) -> caf::error {
 template <class I>
 auto inspect(I& f, ClockReading& x) {
   return f(x.unix_ns);
+}
+template <class I>
+auto inspect(I&, Leave&) -> caf::error {
+  return caf::none;
+}
+template <class I>
+auto inspect(I& f, Left& x) {
+  return f(x.waits);
 }
 template <class I>
 auto inspect(I& f, SetTracing& x) {

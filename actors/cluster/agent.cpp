@@ -374,6 +374,11 @@ TickingAgent::behavior_type run_agent(TickingAgent::stateful_pointer<AgentState>
         return promise;
       },
       [](const ReadClock&) { return ClockReading{Tracer::now_ns()}; },
+      [self](const Leave&) {
+        Process& here = *self->state.process;
+        const std::string task = here.leases().task_of(sender_of(*self));
+        return Left{!task.empty() && here.departures().leaves(task)};
+      },
       [self](const SetTracing& m) {
         Tracer& tracer = self->state.process->tracer();
         if (m.on) {

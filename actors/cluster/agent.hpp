@@ -33,6 +33,7 @@ using Agent = caf::typed_actor<
     caf::replies_to<Describe>::with<Description>,     // tells its devices, executors and steps
     caf::replies_to<AskWaits>::with<Waits>,           // tells the waits of a run
     caf::replies_to<ReadClock>::with<ClockReading>,   // tells its clock
+    caf::replies_to<Leave>::with<Left>,               // tells whether the sender is to wait
     caf::replies_to<SetTracing>::with<TraceEvents>>;  // begins or ends a trace
 
 Agent spawn_agent(Process& process);

@@ -225,11 +225,13 @@ void Process::hold(uint64_t session, const caf::node_id& by, bool values) {
 
 void Process::peer_up(const Member& member, const caf::actor& agent) {
   leases().met(member.name(), member.incarnation, agent.node());
+  departures().forget(member.name());
   caf::anon_send(caf::actor_cast<caf::actor>(agent_), caf::tick_atom_v);
 }
 
 void Process::peer_down(const Member& member, const std::string& reason) {
   leases().lost(member.name(), system().clock().now());
+  departures().forget(member.name());
   services_->peer_down(member.name(), reason);
   caf::anon_send(agent_, LinkLost{member.name(), reason});
 }

@@ -14,6 +14,7 @@
 #include <spdlog/logger.h>
 
 #include "actors/cluster/actor_host.hpp"
+#include "actors/cluster/departures.hpp"
 #include "actors/cluster/device_actor.hpp"
 #include "actors/cluster/occupants.hpp"
 #include "actors/cluster/process_lanes.hpp"
@@ -89,6 +90,7 @@ class Process {
   const ServicesFactory& services_factory() const { return *options_.services; }
   ResourceTable& resources() { return sessions_->resources; }
   SessionLeases& leases() { return sessions_->leases; }
+  Departures& departures() { return sessions_->departures; }
   Mesh* mesh() { return mesh_.get(); }
   const Agent& agent() const { return agent_; }
   // A handle to an actor of another member, or, for this task, the actor itself. Empty if the
@@ -126,6 +128,7 @@ class Process {
     SessionLeases leases;
     ResourceTable resources;
     caf::actor_addr agent = {};  // which looks at the leases
+    Departures departures = {};  // of members
   };
   // `log_apart`: the program's sink is called on a thread of its own.
   Process(bool log_apart, std::string task, uint64_t incarnation, ProcessOptions options);
