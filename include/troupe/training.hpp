@@ -66,6 +66,7 @@ struct TrainEvent {
     recovering,  // a step or a checkpoint failed and is tried again
     resumed,     // training goes on, from this step
     warning,     // training goes on, degraded: a checkpoint that cannot be written or read, or none
+    moved,       // replicas are computed by another process from their next step on
   } kind;
   std::string text;
 };
@@ -128,6 +129,10 @@ struct TrainOptions {
   // after its replica has done others; training ends with the error after this long without
   // progress. A source that reads on is progress, however long a step waits for it.
   std::chrono::milliseconds patience{120'000};
+  // The replicas of a task that has been away for so long move to the task of its job that has the
+  // fewest, those of one that was never there at once, and to one that comes between two steps.
+  // Synchronous bits do not change. 0, and in a shared container: they wait for their own task.
+  std::chrono::milliseconds move_after{10'000};
   // Called from the thread that called train(): on_progress once at the start, then once for each
   // step of the slowest replica.
   std::function<void(const TrainProgress&)> on_progress = {};

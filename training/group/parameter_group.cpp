@@ -105,6 +105,15 @@ void ParameterGroup::Events::tell(const Told Listener::*event, const std::string
   if (told) told(text);
 }
 
+void ParameterGroup::Events::tell_of_members() const {
+  std::function<void()> told;
+  {
+    std::lock_guard lock(mutex_);
+    told = listener_.members;
+  }
+  if (told) told();
+}
+
 std::optional<ParameterGroup::Listener> ParameterGroup::Events::end() {
   std::lock_guard lock(mutex_);
   if (std::exchange(ended_, true)) return std::nullopt;
@@ -122,6 +131,7 @@ void ParameterGroup::up(const Member& member, const caf::actor&) {
   post([this, task = member.name()] {
     routes_.came(task);
     if (shared() && owner()) maker_.show_up(task, parameters_.replicas());
+    events_.tell_of_members();
   });
 }
 
@@ -143,8 +153,9 @@ void ParameterGroup::lost_member(const std::string& task, const std::string& rea
         &Listener::gone,
         detail::concat(task, noticed,
                        "; steps that ran there are done again with the same data when it is "
-                       "back"));
+                       "back, or another process has its replicas"));
   }
+  events_.tell_of_members();
 }
 
 // Epochs

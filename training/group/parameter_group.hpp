@@ -112,7 +112,8 @@ class ParameterGroup final : public MeshListener,
   struct Listener {
     Told lost;  // a task with shards is gone, or a shard has died: which, and who noticed it
     Told gone;  // the same for a task without shards
-    std::function<void()> closed;  // the session is being closed; at once if it is already
+    std::function<void()> members;  // a member has come, is going to leave, or is gone
+    std::function<void()> closed;   // the session is being closed; at once if it is already
   };
   void listen(Listener listener) { events_.listen(std::move(listener)); }
 
@@ -139,6 +140,7 @@ class ParameterGroup final : public MeshListener,
    public:
     void listen(Listener listener);
     void tell(const Told Listener::*event, const std::string& text) const;
+    void tell_of_members() const;
     std::optional<Listener> end();  // none: it has ended already
     bool ended() const;
 

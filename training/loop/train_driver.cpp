@@ -3,6 +3,7 @@
 
 #include "graph/base/mutant.hpp"
 #include "training/group/pushed_parameters.hpp"
+#include "training/loop/present_workers.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -47,6 +48,12 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
           program_.now());
     });
   };
+  listener.members = [post = post_, this] {
+    post([this] {
+      look_at_members();
+      return TrainActions{};
+    });
+  };
   listener.closed = [post = post_, this] {
     post([this] {
       return loop_->abandon(Errc::cancelled, "the session was closed while it trained",
@@ -68,6 +75,7 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
 TrainDriver::~TrainDriver() {
   group_.rules().end();
   group_.listen({});
+  if (places_.moves()) group_.master().process().departures().set_taker(nullptr);
 }
 
 void TrainDriver::check_residuals(const Aggregation& rule) const {
@@ -155,10 +163,10 @@ void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& man
 void TrainDriver::carry_out(const TrainActions& actions) {
   for (const TrainAction& action : actions) switch (action.kind) {
       case TrainAction::start:
-        program_.start_step(action.replica, action.step);
+        carry_out(places_.begin(action.replica, action.step, program_.now()));
         break;
       case TrainAction::cancel:
-        std::exchange(cancel_, std::make_shared<Cancellation>())->cancel();
+        cancel();
         break;
       case TrainAction::checkpoint:
         take_checkpoint(action.step);
@@ -193,6 +201,43 @@ void TrainDriver::carry_out(const TrainActions& actions) {
     }
 }
 
+void TrainDriver::cancel() {
+  std::exchange(cancel_, std::make_shared<Cancellation>())->cancel();
+  for (const auto& [replica, step] : places_.take_back())
+    post_([this, replica = replica, step = step] {
+      return loop_->step_failed(replica, step, Errc::cancelled, "it had not begun", program_.now());
+    });
+}
+
+void TrainDriver::tick_places() { carry_out(places_.tick(program_.now())); }
+
+// Places
+
+void TrainDriver::set_places(ReplicaPlaces places) {
+  places_ = std::move(places);
+  if (!places_.moves()) return;
+  group_.master().process().departures().set_taker([post = post_, this] {
+    post([this] {
+      look_at_members();
+      return TrainActions{};
+    });
+  });
+  post_([this] {  // some may have come or gone meanwhile
+    look_at_members();
+    return TrainActions{};
+  });
+}
+
+void TrainDriver::look_at_members() {
+  if (places_.moves()) carry_out(see_workers(group_.master(), places_, program_.now()));
+}
+
+void TrainDriver::carry_out(const ReplicaActions& actions) {
+  take_places(group_.master(), places_, actions);
+  for (const ReplicaActions::Move& move : actions.moves) program_.moved(to_string(move));
+  for (const auto& [replica, step] : actions.starts) program_.start_step(replica, step);
+}
+
 void TrainDriver::end_pause(int64_t step, bool more) {
   const auto told = [post = post_, this, more](Errc code, const std::string& text) {
     post([this, more, code, text] {
@@ -214,6 +259,7 @@ void TrainDriver::change_rule(int64_t step) {
 }
 
 TrainActions TrainDriver::step_ended(int64_t replica, int64_t step, const RunResult& result) {
+  carry_out(places_.ended(replica, program_.now()));
   if (result.code != Errc::ok)
     return loop_->step_failed(replica, step, result.code, result.text, program_.now());
   const Tensor& loss = result.values.at(0);

@@ -2,6 +2,9 @@
 // out with a ParameterGroup. The others are the program's: TrainProgram is train() with threads and
 // files, or the simulator in virtual time.
 //
+// Which task computes a replica is decided between the loop and the program: a step of a replica
+// that is about to move starts when it has moved.
+//
 // Each answer of another thread becomes an event. The training thread calls events one after the
 // other and carries out their actions.
 // Owner: the program. Thread: the training thread.
@@ -14,6 +17,7 @@
 #include <string>
 
 #include "training/group/parameter_group.hpp"
+#include "training/loop/replica_places.hpp"
 #include "training/loop/train_loop.hpp"
 #include "troupe/session.hpp"
 
@@ -27,6 +31,7 @@ class TrainProgram {
   virtual void pause(int64_t step) = 0;
   virtual void ended(Errc code, const std::string& text) = 0;  // finish: ok; fail: the reason
   virtual void tell(Errc about, const std::string& text) = 0;
+  virtual void moved(const std::string& text) { tell(Errc::ok, text); }  // replicas have moved
   // The checkpoint to restore; none: there never was one. Throws: Error(bad_data) if there are some
   // and none is whole, Error(io) if they cannot be read.
   virtual std::optional<Manifest> newest() = 0;
@@ -52,6 +57,8 @@ class TrainDriver {
   ~TrainDriver();
   TrainDriver(const TrainDriver&) = delete;
 
+  // Before begin(): the places of replicas, some of which may have moved. Without it none moves.
+  void set_places(ReplicaPlaces places);
   // Begins an epoch of the group with this checkpoint, or with the first values.
   void establish(const std::optional<Manifest>& manifest, ParameterGroup::Done done);
   // The step at which the slowest of the replicas continues after it.
@@ -59,6 +66,7 @@ class TrainDriver {
   // Carries out the first actions, after establish(). Replicas and shards need not be in `plan`.
   void begin(TrainLoop::Plan plan, const std::optional<Manifest>& manifest);
   void carry_out(const TrainActions& actions);
+  void tick_places();  // with TrainLoop::tick()
   // Ends the pause of `step`, in which the program has called RateScale::begin_pause(): gives the
   // shards the rate scale that it has asked for, then answers TrainAction::pause.
   void end_pause(int64_t step, bool more);
@@ -73,6 +81,9 @@ class TrainDriver {
   const std::shared_ptr<Cancellation>& cancellation() const { return cancel_; }
 
  private:
+  void carry_out(const ReplicaActions& actions);
+  void look_at_members();
+  void cancel();
   Aggregation rule_of(const std::optional<Manifest>& manifest) const;
   void check_residuals(const Aggregation& rule) const;  // Throws: Error(invalid_argument).
   void change_rule(int64_t step);
@@ -96,6 +107,7 @@ class TrainDriver {
   const Compression compression_;
   int64_t bad_losses_ = 0;
   std::unique_ptr<TrainLoop> loop_;
+  ReplicaPlaces places_;
   std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();
   std::string newest_;
   std::string unread_;  // the last reason in the log why checkpoints cannot be read

@@ -15,6 +15,7 @@
 #include "training/checkpoints/checkpoint_folder.hpp"
 #include "training/checkpoints/digest.hpp"
 #include "training/group/pushed_parameters.hpp"
+#include "training/loop/present_workers.hpp"
 #include "training/loop/progress_meter.hpp"
 #include "training/loop/sources.hpp"
 #include "training/loop/train_driver.hpp"
@@ -129,6 +130,7 @@ void check_numbers(const std::vector<Tower>& towers, const TrainOptions& o) {
              "0 (only at the end) or more steps");
   want_least("TrainOptions::checkpoint_keep", o.checkpoint_keep, 1, "at least 1 checkpoint");
   want_least("TrainOptions::roll_backs_max", o.roll_backs_max, 0, "0 or more");
+  want_least("TrainOptions::move_after", o.move_after.count(), 0, "0 ms (never) or more");
   want_least("TrainOptions::patience", o.patience.count(), 0, "0 ms or more");
   for (const Tower& tower : towers)
     want_range("Tower::replica", tower.replica, 0, INT32_MAX, "a number from 0");
@@ -149,6 +151,11 @@ class Trainer final : public TrainProgram {
                   "this session is being trained already: a training steps all of its parameters; "
                   "wait until it has ended, or train in another session");
     pushed_in(group_->master().graph());  // throws for a parameter with two optimizers
+    std::vector<const Tower*> whole;
+    for (const Tower& tower : towers)
+      if (tower.loss.defined() && tower.update.defined()) whole.push_back(&tower);
+    places_ = first_places(group_->master(), group_->shared(), whole, options.move_after,
+                           now_millis(), [this](const std::string& text) { moved(text); });
     for (const Tower& tower : towers) {
       if (towers_.count(tower.replica))
         throw Error(Errc::invalid_argument, "two towers have replica ", tower.replica,
@@ -201,6 +208,7 @@ class Trainer final : public TrainProgram {
   void pause(int64_t step) override;
   void ended(Errc code, const std::string& text) override;
   void tell(Errc about, const std::string& text) override;
+  void moved(const std::string& text) override { program_.tell(TrainEvent::moved, text); }
 
   bool elsewhere() const;  // true if another process holds a slice
   void lead(const std::optional<Manifest>& manifest);
@@ -223,6 +231,7 @@ class Trainer final : public TrainProgram {
   TrainStart start_;
   std::map<int64_t, PreparedTower> towers_;  // by replica
   SourceUse sources_;
+  ReplicaPlaces places_;                // until the first step
   std::optional<Error> failure_;        // of the training
   std::optional<TrainDriver> driver_;   // from run() on
   std::optional<ProgressMeter> meter_;  // from the first step on
@@ -348,9 +357,11 @@ void Trainer::lead(const std::optional<Manifest>& manifest) {
   if (options_.bad_gradients == TrainOptions::BadGradients::roll_back)
     plan.roll_backs = options_.roll_backs_max;
   plan.reads = !sources_.texts.empty();
+  driver_->set_places(std::move(places_));
   driver_->begin(plan, manifest);
   while (!driver_->loop().ended()) {
     auto event = events_->next();
+    if (!event) driver_->tick_places();
     driver_->carry_out(event ? event() : driver_->loop().tick(now_millis()));
     progress();
   }
