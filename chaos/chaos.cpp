@@ -136,7 +136,7 @@ void check(const ChaosOptions& o, const sim::SimShape& shape) {
     if (std::find(sim::kFaultNames.begin(), sim::kFaultNames.end(), kind) == sim::kFaultNames.end())
       refuse("ChaosOptions::kinds: no fault is called \"", kind, "\"",
              did_you_mean(kind, sim::kFaultNames));
-    if (kind == "late" || kind == "point")
+    if (kind == "late" || kind == "point" || kind == "gone" || kind == "leave")
       refuse("ChaosOptions::kinds: ", kind, " is not drawn; name it in ChaosOptions::faults");
   }
   if (o.faults && (!o.kinds.empty() || o.faults_a_seed > 0))

@@ -16,6 +16,8 @@ namespace troupe::sim {
 enum class FaultKind : uint8_t {
   power,          // all processes end, files keep what was synced, and all is started after `lasts`
   kill,           // the process ends, and is started again after `lasts`
+  gone,           // the worker ends for good, if another one is left to compute its replicas
+  leave,          // the worker says that it leaves, and ends for good when nobody wants it to wait
   freeze,         // the process does nothing for `lasts`, and its links stay
   reset,          // all streams between `who` and `other` end
   cut,            // no bytes pass between `who` and `other` for `lasts`
@@ -32,10 +34,10 @@ enum class FaultKind : uint8_t {
   disk_full,      // the process, or any, can write no byte of a file for `lasts`
   disk_error,     // its call to the disk after its next `lasts` fails
 };
-inline constexpr std::array<const char*, 17> kFaultNames = {
-    "power", "kill",  "freeze",   "reset",     "cut",           "cut_from",
-    "drop",  "twice", "overtake", "corrupt",   "corrupt_large", "late",
-    "point", "blind", "refused",  "disk_full", "disk_error"};
+inline constexpr std::array<const char*, 19> kFaultNames = {
+    "power",    "kill",  "gone",    "leave",     "freeze",    "reset",         "cut",
+    "cut_from", "drop",  "twice",   "overtake",  "corrupt",   "corrupt_large", "late",
+    "point",    "blind", "refused", "disk_full", "disk_error"};
 
 struct Fault {
   static constexpr int kAny = -1;  // as who or other: every process

@@ -51,6 +51,7 @@ struct SimClusterOptions {
   Compression compression = {};
   bool rate_scales = true;  // each pause sets the rate scale
   int64_t pace_ms = 0;  // at most so long after it may, a step begins: faults fall into a training
+  int64_t move_after_ms = 0;     // TrainOptions::move_after
   bool late_program = false;     // the second client begins while the first one trains
   int64_t events_max = 400'000;  // without an end by then a run has failed
   bool secret = false;           // all processes prove to each other that they know one
@@ -116,6 +117,7 @@ inline std::string describe(const SimClusterOptions& o) {
          (o.one_machine ? " one_machine=1" : "") +
          (o.compression.gradients.empty() ? "" : " compress=" + o.compression.gradients) +
          (o.compression.values.empty() ? "" : " compress_values=" + o.compression.values) +
+         (o.move_after_ms > 0 ? detail::concat(" move_after_ms=", o.move_after_ms) : "") +
          switches +
          (o.shape.ps == 2 && o.shape.workers == 3
               ? ""

@@ -67,6 +67,11 @@ void SimInjector::strike(const Fault& fault) {
       return lose_power(until, static_cast<uint64_t>(fault.at));
     case FaultKind::kill:
       return processes_.kill(*who, until);
+    case FaultKind::gone:
+      return processes_.kill(*who, TimePoint::max());
+    case FaultKind::leave:
+      who->leaves = true;
+      return;
     case FaultKind::freeze: {
       const bool frozen = who->thaws_at != TimePoint::max();
       return processes_.freeze(*who, frozen ? std::max(who->thaws_at, until) : until);
@@ -101,6 +106,9 @@ bool SimInjector::may(const Fault& fault, const SimPeer* who, const SimPeer* oth
     }
     case FaultKind::kill:
       return who && who->life && may_die(*who);
+    case FaultKind::gone:
+    case FaultKind::leave:
+      return who && who->life && !who->leaves && processes_.may_go(*who);
     case FaultKind::freeze:
       return who && who->life;
     // Errors are those of the disk, or of memory.

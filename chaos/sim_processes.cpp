@@ -207,8 +207,33 @@ void SimProcesses::freeze(SimPeer& peer, TimePoint until) {
   peer.thaws_at = until;
 }
 
+// A worker that is back after a kill stays.
+bool SimProcesses::may_go(const SimPeer& peer) const {
+  const SimClusterOptions& o = world_.options;
+  const auto stays = [&](const auto& other) {
+    return other->index >= o.shape.ps && other->index < o.shape.servers() && other.get() != &peer &&
+           !other->leaves && (other->life || other->back_at != TimePoint::max());
+  };
+  return o.move_after_ms > 0 && peer.index >= o.shape.ps && peer.index < o.shape.servers() &&
+         std::any_of(peers_.begin(), peers_.end(), stays);
+}
+
+void SimProcesses::let_leave() {
+  for (const auto& peer : peers_) {
+    if (!peer->leaves || !peer->runs()) continue;
+    const bool waits = std::any_of(peers_.begin(), peers_.end(), [&](const auto& program) {
+      return program->program() && program->life->process->departures().leaves(peer->task);
+    });
+    if (waits) continue;
+    world_.history.note("leave " + peer->task);
+    kill(*peer, TimePoint::max());
+    world_.injuries.lasts_until(world_.net.now());
+  }
+}
+
 void SimProcesses::pass_time() {
   const TimePoint now = world_.net.now();
+  let_leave();
   for (const auto& peer : peers_) {
     if (now >= peer->back_at) {
       world_.history.note("start " + peer->task);

@@ -48,6 +48,7 @@ struct SimPeer {
   std::string task;
   uint64_t incarnation = 0;
   bool died = false;              // once at least
+  bool leaves = false;            // it ends for good when no program wants it to wait
   std::string told;               // the newest checkpoint that its program was told of, in any life
   std::unique_ptr<SimLife> life;  // null: killed, and not yet back
   TimePoint back_at = TimePoint::max();
@@ -70,6 +71,8 @@ class SimProcesses {
   // Requires: peer.life. It is started again at `back_at`.
   void kill(SimPeer& peer, TimePoint back_at);
   void freeze(SimPeer& peer, TimePoint until);
+  // True for a worker whose replicas move to another one, which stays.
+  bool may_go(const SimPeer& peer) const;
   // Starts and thaws those whose time has come, and sets the clocks.
   void pass_time();
   TimePoint next_timer() const;
@@ -99,6 +102,7 @@ class SimProcesses {
  private:
   int programs_begin() const { return world_.options.shape.servers(); }
   bool any_died(int first, int end) const;
+  void let_leave();
   ShardSeams shard_seams(SimLife& life);
   std::unique_ptr<SimTrainer> make_trainer(const SimPeer& peer, std::unique_ptr<SimModel> model);
 

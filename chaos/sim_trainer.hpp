@@ -20,6 +20,7 @@
 #include "chaos/open_steps.hpp"
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/digest.hpp"
+#include "training/loop/present_workers.hpp"
 #include "training/loop/train_driver.hpp"
 
 namespace troupe::sim {
@@ -54,6 +55,7 @@ struct SimModel {
 
   Graph graph;
   std::map<int32_t, Part> towers;  // by replica
+  ReplicaPlaces places = {};       // until the first step
 };
 
 // The step in the path of a checkpoint; -1: there is none.
@@ -168,7 +170,10 @@ class SimTrainer final : public TrainProgram {
   // Every OpenSteps::kTickMs.
   void tick() {
     open_.tick();
-    if (begun()) carry_out(driver_->loop().tick(now()));
+    if (begun()) {
+      driver_->tick_places();
+      carry_out(driver_->loop().tick(now()));
+    }
     try {
       lead();
     } catch (const Error& e) {
@@ -230,6 +235,11 @@ class SimTrainer final : public TrainProgram {
     if (phase_ == Phase::joining && all_there()) {
       phase_ = Phase::preparing;
       prepared_ = true;
+      std::vector<const troupe::Tower*> towers;
+      for (const auto& [replica, t] : model_->towers) towers.push_back(&t.tower);
+      model_->places = first_places(master_, group_->shared(), towers,
+                                    std::chrono::milliseconds(world_.options.move_after_ms), now(),
+                                    [this](const std::string& text) { world_.history.note(text); });
       for (auto& [replica, t] : model_->towers)
         t.call = master_.calls().prepare({t.tower.loss, t.tower.update}, t.tower.feeds);
     }
@@ -292,6 +302,7 @@ class SimTrainer final : public TrainProgram {
     TrainLoop::Plan plan{.steps = world_.options.steps,
                          .checkpoint_every = world_.options.checkpoint_every,
                          .pause_every = world_.options.pause_every};
+    driver_->set_places(std::move(model_->places));
     driver_->begin(plan, began_with_);
     for (const auto& [step, rule] : world_.options.switches) group_->rules().ask(rule, step);
     return {};

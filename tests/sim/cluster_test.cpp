@@ -48,6 +48,7 @@ const sim::Scenario cluster_power = scenario("cluster-power");
 const sim::Scenario cluster_corruption = scenario("cluster-corruption");
 const sim::Scenario cluster_corruption_large = scenario("cluster-corruption-large");
 const sim::Scenario cluster_one_machine = scenario("cluster-one-machine");
+const sim::Scenario cluster_moves = scenario("cluster-moves");
 const sim::Scenario cluster_points = scenario("cluster-points");
 const sim::Scenario cluster_swarm = scenario("cluster-swarm");
 
@@ -206,6 +207,12 @@ TEST_CASE("a first value that is damaged on its way changes no bit") {
 
 TEST_CASE("cluster-one-machine: tensors that are read in place change no bit") {
   cluster_one_machine.run();
+}
+
+TEST_CASE(
+    "cluster-moves: replicas move between workers that come, leave and freeze, and no bit "
+    "changes") {
+  cluster_moves.run();
 }
 
 TEST_CASE("cluster-points: what happens at any fail point breaks no invariant") {

@@ -33,6 +33,16 @@ class PresetFaults {
     for (; n > 0; --n)
       plan_.in_training(FaultKind::freeze, plan_.worker(), Fault::kAny, draw.between(200, 4000));
   }
+  // Workers end for good, leave, or are away for longer than their replicas wait for them.
+  void lose_workers(int64_t n) {
+    for (; n > 0; --n) {
+      const FaultKind kinds[] = {FaultKind::gone, FaultKind::leave, FaultKind::kill,
+                                 FaultKind::freeze};
+      const FaultKind kind = kinds[draw.below(std::size(kinds))];
+      const bool lasts = kind == FaultKind::kill || kind == FaultKind::freeze;
+      plan_.in_training(kind, plan_.worker(), Fault::kAny, lasts ? draw.between(500, 8000) : 0);
+    }
+  }
   // Links between a worker and the next one.
   void cut_workers(int64_t n) {
     const SimShape& in = plan_.shape();

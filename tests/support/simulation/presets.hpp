@@ -273,6 +273,27 @@ inline std::vector<Preset> presets() {
        },
        [](PresetFaults& plan) { plan.corrupt_frames(plan.draw.between(10, 20)); }},
 
+      // Workers end for good, leave, are away for long, or freeze and thaw; replicas move to
+      // others, and back to workers that have room. Some begin on fewer workers than replicas, some
+      // with spare ones.
+      {"cluster-moves", 60,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.shape.workers = static_cast<int32_t>(draw.between(2, 5));
+         o.steps = draw.between(4, 10);
+         o.move_after_ms = draw.between(100, 3000);
+         o.rule = draw.chance(0.3) ? Aggregation::async : Aggregation::sync;
+         o.checkpoint_every = draw.between(0, 3);
+         o.edges = draw.chance(0.3);
+         o.pace_ms = draw.chance(0.7) ? 300 : 50;
+       },
+       [](PresetFaults& plan) {
+         plan.lose_workers(plan.draw.between(1, 5));
+         if (plan.draw.chance(0.3)) plan.lose_messages();
+         plan.cut_workers(plan.draw.between(0, 2));
+         plan.lose_ps_links(plan.draw.between(0, 1));
+         plan.kill_ps(plan.draw.between(0, 1));
+       }},
+
       // The same tensors in segments, which others read in place. Deaths, freezes and resets end
       // loans; a reader that is cut off reads on.
       {"cluster-one-machine", 20,
