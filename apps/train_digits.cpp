@@ -1,6 +1,6 @@
 // train_digits: a convolutional network on handwritten digits, synchronously and asynchronously.
 //
-// Two towers and parameter shards train it, with the synchronous, then with the asynchronous
+// Towers and parameter shards train it, with the synchronous, then with the asynchronous
 // aggregation rule; the same graph both times. On a cluster (--spec, or TROUPE_CLUSTER as set by
 // `actor-node up`) the towers run on the workers and parameters live on the ps tasks; without one,
 // everything runs in this process, with the same bits in the synchronous half.
@@ -33,7 +33,7 @@ constexpr int64_t kValidations = 12;  // in one training
 struct Options : ProgramOptions {
   std::optional<std::string> digits, kill, rule, switches, trace;
   std::string compute = "f32";
-  std::optional<int64_t> steps, channels, hidden;
+  std::optional<int64_t> steps, replicas, channels, hidden;
   std::optional<double> dropout, learning_rate;
   int64_t validation = 0;
   bool verify = false, ledger = false;
@@ -42,6 +42,9 @@ struct Options : ProgramOptions {
 void add_options(Flags& flags, Options& to) {
   flags.add("digits", &to.digits, "the digits, CSV, plain or .gz (default: those that ship)");
   flags.add("steps", &to.steps, "steps per tower and rule");
+  flags.add("replicas", &to.replicas,
+            "towers, each on a worker of its own; several share one as long as there are fewer "
+            "workers (default: 2, on the workers in turn)");
   flags.add("rule", &to.rule,
             detail::concat("this one alone: ", kRules, " (default: sync, then async)"));
   flags.add("switch", &to.switches,
@@ -88,6 +91,10 @@ Setting setting_of(const Options& given) {
   s.dropout = given.dropout.value_or(s.dropout);
   s.learning_rate = given.learning_rate.value_or(s.learning_rate);
   if (s.steps < 2) throw Error(Errc::invalid_argument, "--steps wants at least 2, got ", s.steps);
+  const int64_t towers = given.replicas.value_or(kTowers);
+  if (towers < 1 || towers * s.batch > s.train.size())
+    throw Error(Errc::invalid_argument, "--replicas wants 1 to ", s.train.size() / s.batch,
+                ", the batches of ", s.batch, " that the training images make, got ", towers);
   if (s.channels < 1 || s.hidden < 1)
     throw Error(Errc::invalid_argument, "--channels and --hidden want at least 1, got ", s.channels,
                 " and ", s.hidden);
@@ -97,7 +104,8 @@ Setting setting_of(const Options& given) {
     throw Error(Errc::invalid_argument, "--learning-rate wants a number above 0, got ",
                 s.learning_rate);
   // The bar is for the network as it was chosen.
-  if (given.steps || given.channels || given.hidden || given.dropout || given.learning_rate)
+  if (given.steps || given.replicas || given.channels || given.hidden || given.dropout ||
+      given.learning_rate)
     s.wanted_accuracy = 0;
   s.check_loss = given.faults.bad_gradients != "skip";
   s.compute = dtype_from_string(given.compute);
@@ -186,12 +194,12 @@ bool judge(const Outcomes& results, double wanted) {
 }
 
 // The synchronous training again, in this process, where nothing dies.
-bool verify(const Setting& s, const Batches& batches, const ProcessOptions& process,
+bool verify(const Setting& s, const Batches& batches, int64_t towers, const ProcessOptions& process,
             const std::string& expected) {
   std::printf("the same synchronous training, undisturbed, in one process: ");
   std::fflush(stdout);
   Graph graph(process.ops);
-  const Network net = build(graph, s, batches, 0);
+  const Network net = build(graph, s, batches, towers, 0);
   Session session = Session::local(graph, process);
   const TrainResult result = train(session, net.towers, train_options(s, Aggregation::sync));
   const bool equal = result.weights_sha256 == expected;
@@ -217,15 +225,19 @@ int run(const Options& given) {
   const ProcessOptions process = given.process();
   const LogSink say = given.say();
 
-  const Batches batches(s.train, {.batch_size = s.batch, .replicas = kTowers, .seed = kSeed});
+  const int64_t towers = given.replicas.value_or(kTowers);
+  const Batches batches(s.train, {.batch_size = s.batch, .replicas = towers, .seed = kSeed});
   Graph graph(process.ops);
-  const Network net = build(graph, s, batches, cluster.workers);
+  const bool own = given.replicas && cluster.workers > 0;  // a worker for each tower
+  const Network net = build(graph, s, batches, towers, own ? towers : cluster.workers);
   std::printf(
-      "data: %s, %lld training, %lld validation and %lld test images; %d towers, batch %lld each, "
+      "data: %s, %lld training, %lld validation and %lld test images; %lld towers, batch %lld "
+      "each, "
       "%lld steps\n",
       s.name.c_str(), static_cast<long long>(s.train.size()),
-      static_cast<long long>(s.validation.size()), static_cast<long long>(s.test.size()), kTowers,
-      static_cast<long long>(s.batch), static_cast<long long>(s.steps));
+      static_cast<long long>(s.validation.size()), static_cast<long long>(s.test.size()),
+      static_cast<long long>(towers), static_cast<long long>(s.batch),
+      static_cast<long long>(s.steps));
 
   Outcomes results;
   Plot curve{"Handwritten digits, by rule", "step", "loss"};
@@ -265,7 +277,7 @@ int run(const Options& given) {
 
   bool good = true;
   if ((given.kill || given.verify) && rules.front() == Aggregation::sync && switches.empty())
-    good = verify(s, batches, process, results[0].second.result.weights_sha256);
+    good = verify(s, batches, towers, process, results[0].second.result.weights_sha256);
   return judge(results, s.wanted_accuracy) && good ? 0 : 1;
 }
 

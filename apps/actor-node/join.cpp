@@ -43,6 +43,10 @@ void add_node_flags(Flags& flags, NodeFlags& to) {
             "process of the cluster reads all files of this user");
   flags.add("lease", &to.lease,
             "seconds after which a node ends the sessions of a program that is away; 0: never");
+  flags.add(
+      "drain", &to.drain,
+      "seconds that a node which is told to stop (SIGTERM) waits until trainings have moved its "
+      "replicas to others; 0, and at a second signal: it ends at once");
   flags.add("silence", &to.silence,
             "seconds after which a process that is silent counts as lost; with up also for PROGRAM "
             "(default: those in TROUPE_SILENCE, or 1.5)");
@@ -79,6 +83,8 @@ void check_node_flags(const NodeFlags& given) {
   if (!(given.lease == 0 || (given.lease >= 1 && given.lease <= 31'536'000)))
     throw Error(Errc::invalid_argument, "--lease wants 0 (never) or 1 to 31536000 s, got ",
                 given.lease);
+  if (!(given.drain >= 0 && given.drain <= 3600))
+    throw Error(Errc::invalid_argument, "--drain wants 0 (at once) to 3600 s, got ", given.drain);
   if (given.silence && !(*given.silence >= 0.5 && *given.silence <= 3600))
     throw Error(Errc::invalid_argument, "--silence wants 0.5 to 3600 s, got ", *given.silence);
 }
@@ -179,6 +185,8 @@ NodeOptions node_of(const JoinOptions& given) {
   };
   out.lease = millis(given.node.lease);
   if (given.node.silence) out.silence = millis(*given.node.silence);
+  out.at_once = &stop_at_once;
+  out.drain = millis(given.node.drain);
   out.incarnation = static_cast<uint64_t>(given.incarnation.value_or(0));
   out.cluster = given.node.cluster;
   out.job = given.job.value_or("worker");

@@ -13,6 +13,7 @@
 #include "troupe/error.hpp"
 
 std::atomic<bool> stop_requested{false};
+std::atomic<bool> stop_at_once{false};
 std::atomic<int> stop_signal{0};
 std::atomic<bool> group_has_heard{false};
 
@@ -26,7 +27,7 @@ void on_signal(int number, siginfo_t* info, void*) {
     int none = 0;
     if (stop_signal.compare_exchange_strong(none, number))
       group_has_heard = info->si_code == SI_KERNEL;  // kill() says SI_USER
-    stop_requested = true;
+    if (stop_requested.exchange(true)) stop_at_once = true;
   }
   const char byte = static_cast<char>(number);
   [[maybe_unused]] const ssize_t n = write(signal_pipe[1], &byte, 1);

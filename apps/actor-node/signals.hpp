@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 extern std::atomic<bool> stop_requested;  // set by every caught signal but SIGCHLD
+extern std::atomic<bool> stop_at_once;    // set by the second of them
 extern std::atomic<int> stop_signal;      // the first of them; 0: none has come
 // It came of the terminal (Ctrl-C, or its end), which has sent it to our whole group of processes.
 extern std::atomic<bool> group_has_heard;

@@ -119,7 +119,8 @@ std::vector<std::string> node_flags(const NodeFlags& given) {
                                   "--log-level",  given.log_level,
                                   "--threads",    std::to_string(given.threads),
                                   "--memory-mib", std::to_string(given.memory_mib),
-                                  "--lease",      std::to_string(given.lease)};
+                                  "--lease",      std::to_string(given.lease),
+                                  "--drain",      std::to_string(given.drain)};
   for (const std::string& path : absolute_paths(given.plugins))
     out.insert(out.end(), {"--plugin", path});
   for (const std::string& path : absolute_paths(given.data_dirs))

@@ -17,7 +17,7 @@ struct NodeFlags {
   std::string cluster = "troupe";
   int threads = 0;
   int64_t memory_mib = 8192;
-  double lease = 600;
+  double lease = 600, drain = 10;
   std::optional<double> silence;
   std::vector<std::string> plugins, data_dirs;
   std::string log_format = "text", log_level = "info";

@@ -2,6 +2,7 @@
 #include "apps/program/program.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -57,6 +58,8 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
   flags.add("wait", &to.wait, "seconds until its nodes must be there");
   flags.add("patience", &to.faults.patience,
             "seconds that a training waits for lost processes, or for room on the disk at its end");
+  flags.add("move-after", &to.faults.move_after,
+            "seconds after which the replicas of a worker that is away move to others; 0: never");
   flags.add("bad-gradients", &to.faults.bad_gradients,
             "fail, skip or roll-back: what follows from gradients that are NaN or infinite");
   flags.add("compress", &to.compression.gradients,
@@ -130,6 +133,10 @@ void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOption
   options.bad_gradients = bad_gradients_of(given.faults.bad_gradients);
   options.patience = std::chrono::seconds(given.faults.patience);
   options.compression = given.compression;
+  if (!(given.faults.move_after >= 0 && given.faults.move_after <= 86'400))
+    throw Error(Errc::invalid_argument, "--move-after wants 0 (never) to 86400 s, got ",
+                given.faults.move_after);
+  options.move_after = std::chrono::milliseconds(std::llround(given.faults.move_after * 1000));
   if (!options.resume) remove_checkpoints(options.checkpoint_dir, label);
   // The trainings to come lose theirs, too: if this run is cut off before them, --resume must not
   // take the earlier run's for its own.

@@ -33,7 +33,8 @@ struct ProgramOptions {
   int64_t seed = 1;
   int wait = 60;  // seconds
   struct Faults {
-    int patience = 120;  // seconds
+    int patience = 120;      // seconds
+    double move_after = 10;  // seconds
     std::string bad_gradients = "fail";
   } faults;
   troupe::TrainOptions::Compression compression;

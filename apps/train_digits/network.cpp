@@ -97,10 +97,10 @@ Setting mnist_setting(const std::string& folder, int64_t validation) {
   return s;
 }
 
-Network build(Graph& g, const Setting& s, const Batches& batches, int workers) {
+Network build(Graph& g, const Setting& s, const Batches& batches, int64_t towers, int64_t workers) {
   Network net;
   const auto mixed = mixed_precision(g, s.compute);
-  for (int i = 0; i < kTowers; ++i) {
+  for (int64_t i = 0; i < towers; ++i) {
     const std::string device = workers > 0 ? detail::concat("/job:worker/task:", i % workers) : "";
     auto scope = g.scope({.name = detail::concat("tower", i), .device = device, .replica = i});
     Output images = placeholder(g, DType::f32, {-1, s.side, s.side, 1}, "images");

@@ -8,8 +8,6 @@
 #include "troupe/ops.hpp"
 #include "troupe/training.hpp"
 
-inline constexpr int kTowers = 2;
-
 // How to train on one of the data sets. docs/decisions.md says how the digits' figures were chosen.
 struct Setting {
   std::string name;
@@ -35,7 +33,9 @@ struct Network {
 Setting digits_setting(const std::string& file, int64_t validation);
 Setting mnist_setting(const std::string& folder, int64_t validation);
 
+inline constexpr int64_t kTowers = 2;
+
 // `workers`: tower i runs on worker i modulo this; 0: all in this process. `batches` must outlive
 // the network.
 Network build(troupe::Graph& graph, const Setting& setting, const troupe::Batches& batches,
-              int workers);
+              int64_t towers, int64_t workers);

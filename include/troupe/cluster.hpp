@@ -45,6 +45,10 @@ struct NodeOptions {
   // The parts and parameters of a session whose program is away for longer go; the program is then
   // refused. 0: never.
   std::chrono::milliseconds lease = std::chrono::minutes(10);
+  // How long a node that is told to stop waits until trainings have moved its replicas to others;
+  // 0: it ends at once, as it does where no other process can take them, and when `at_once` is set.
+  std::chrono::milliseconds drain = std::chrono::seconds(10);
+  const std::atomic<bool>* at_once = nullptr;  // outlives the node
   // A process that is silent for longer counts as lost. 0: the seconds in TROUPE_SILENCE, or 1.5.
   std::chrono::milliseconds silence{0};
 };

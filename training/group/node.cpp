@@ -3,7 +3,12 @@
 
 #include <condition_variable>
 #include <future>
+#include <map>
 #include <mutex>
+#include <thread>
+#include <utility>
+
+#include <caf/all.hpp>
 
 #include "actors/async/joined.hpp"
 #include "actors/async/option_range.hpp"
@@ -16,6 +21,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kStopPoll{
     50};  // a signal handler cannot wake a condition variable
+
+// Between two questions to programs, and the longest wait for an answer.
+constexpr std::chrono::milliseconds kLeavePoll{50}, kLeaveAnswer{1000};
 
 // The first reason for a node to end without being asked to. Thread: any.
 class Ending {
@@ -39,9 +47,19 @@ class NodeListener final : public MeshListener {
   NodeListener(Process& process, Ending& ending) : process_(process), ending_(ending) {}
   void up(const Member& member, const caf::actor& agent) override {
     process_.peer_up(member, agent);
+    if (member.job != "client") return;
+    std::lock_guard lock(mutex_);
+    programs_[member.name()] = caf::actor_cast<Agent>(agent);
   }
   void down(const Member& member, const std::string& reason) override {
     process_.peer_down(member, reason);
+    std::lock_guard lock(mutex_);
+    programs_.erase(member.name());
+  }
+  // The agents of the programs that are there.
+  std::map<std::string, Agent> programs() const {
+    std::lock_guard lock(mutex_);
+    return programs_;
   }
   void refused(Errc code, const std::string& reason) override {
     ending_.tell(code, "the cluster refused " + process_.task() + ": " + reason);
@@ -50,7 +68,35 @@ class NodeListener final : public MeshListener {
  private:
   Process& process_;
   Ending& ending_;
+  mutable std::mutex mutex_;  // guards programs_
+  std::map<std::string, Agent> programs_;
 };
+
+// Tells programs that this node is about to end, until none of them wants it to wait, `at_once` is
+// set, or the time is over.
+void drain(Process& process, const NodeListener& listener, const NodeOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  const auto hurries = [&] { return options.at_once && *options.at_once; };
+  caf::scoped_actor self(process.system());
+  for (bool waits = true, told = false; waits && !hurries();) {
+    waits = false;
+    for (const auto& [task, agent] : listener.programs())
+      self->request(agent, kLeaveAnswer, Leave{})
+          .receive([&](const Left& m) { waits |= m.waits; }, [](const caf::error&) {});
+    const auto since = Clock::now() - began;
+    if (waits && !std::exchange(told, true))
+      process.log()->info("leaving when replicas have moved to other processes: task={}",
+                          process.task());
+    if (waits && since >= options.drain) {
+      process.log()->warn("leaving, though replicas have not moved: task={} waited_s={}",
+                          process.task(),
+                          std::chrono::duration_cast<std::chrono::seconds>(since).count());
+      return;
+    }
+    if (waits) std::this_thread::sleep_for(kLeavePoll);
+  }
+}
 
 // Calls `beat` periodically on the network thread, until it is destroyed.
 class Pulse {
@@ -116,6 +162,7 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
   cluster.announce = options.announce;
   cluster.seeds = options.seeds;
   cluster.insecure = options.insecure;
+  want_least("NodeOptions::drain", options.drain.count(), 0, "0 (at once) or more");
   want_least("NodeOptions::lease", options.lease.count(), 0, "0 (never) or more");
   cluster.lease = options.lease;
   cluster.silence = read_silence(options.silence);
@@ -150,6 +197,8 @@ void run_node(const NodeOptions& options, const std::atomic<bool>& stop) {
     word.look(process);
   }
   if (const auto told = ending.told()) throw Error(told->first, told->second);
+  lock.unlock();
+  if (options.drain > std::chrono::milliseconds(0)) drain(process, listener, options);
   process.log()->info("leaving: reason={}", "asked to stop");
 }
 
