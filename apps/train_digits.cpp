@@ -107,19 +107,22 @@ Setting setting_of(const Options& given) {
   if (given.steps || given.replicas || given.channels || given.hidden || given.dropout ||
       given.learning_rate)
     s.wanted_accuracy = 0;
-  s.check_loss = given.faults.bad_gradients != "skip";
+  s.check_loss = given.training.bad_gradients != "skip";
   s.compute = dtype_from_string(given.compute);
   if (s.compute != DType::f32 && !is_half(s.compute))
     throw Error(Errc::invalid_argument, "--compute is f32, bf16 or f16, not ", s.compute);
   return s;
 }
 
-TrainOptions train_options(const Setting& s, Aggregation rule) {
+TrainOptions train_options(const Setting& s, Aggregation rule, const Options& given) {
+  constexpr int64_t kCheckpoints = 10;
   TrainOptions out;
   out.rule = rule;
   out.steps = s.steps;
   out.examples_per_step = s.batch;
   out.data_seed = kSeed;
+  out.compression = given.training.compression;
+  out.checkpoint_every = std::max<int64_t>(1, s.steps / kCheckpoints);  // residuals are pushed then
   return out;
 }
 
@@ -194,14 +197,14 @@ bool judge(const Outcomes& results, double wanted) {
 }
 
 // The synchronous training again, in this process, where nothing dies.
-bool verify(const Setting& s, const Batches& batches, int64_t towers, const ProcessOptions& process,
-            const std::string& expected) {
+bool verify(const Setting& s, const Options& given, const Batches& batches, int64_t towers,
+            const ProcessOptions& process, const std::string& expected) {
   std::printf("the same synchronous training, undisturbed, in one process: ");
   std::fflush(stdout);
   Graph graph(process.ops);
   const Network net = build(graph, s, batches, towers, 0);
   Session session = Session::local(graph, process);
-  const TrainResult result = train(session, net.towers, train_options(s, Aggregation::sync));
+  const TrainResult result = train(session, net.towers, train_options(s, Aggregation::sync, given));
   const bool equal = result.weights_sha256 == expected;
   std::printf("sha256 %s: %s\n", result.weights_sha256.c_str(),
               equal ? "equal, to the bit" : "NOT EQUAL");
@@ -246,7 +249,7 @@ int run(const Options& given) {
       given.trace ? std::filesystem::path(*given.trace) : out / "trace.json";
   for (const Aggregation& rule : rules) {
     Session session = cluster.open(graph, process);
-    TrainOptions options = train_options(s, rule);
+    TrainOptions options = train_options(s, rule, given);
     results.emplace_back(rule,
                          train_and_test(session, net, s, options, switches, given, out, curve));
     if (given.ledger) print_ledger(push_ledger(session), to_string(rule));
@@ -277,7 +280,7 @@ int run(const Options& given) {
 
   bool good = true;
   if ((given.kill || given.verify) && rules.front() == Aggregation::sync && switches.empty())
-    good = verify(s, batches, towers, process, results[0].second.result.weights_sha256);
+    good = verify(s, given, batches, towers, process, results[0].second.result.weights_sha256);
   return judge(results, s.wanted_accuracy) && good ? 0 : 1;
 }
 

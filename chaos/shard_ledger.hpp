@@ -52,10 +52,10 @@ class ShardLedger {
 
   // The gradients that are not finite, of all slices; without this call none is.
   void expect_bad(std::function<bool(int32_t replica, int64_t step)> is_bad) {
-    is_bad_ = std::move(is_bad);
+    expected_.is_bad = std::move(is_bad);
   }
   // Values that clients get in a training step travel in this codec; without this call in none.
-  void expect_values(Codec::Kind codec) { values_codec_ = codec; }
+  void expect_values(Codec::Kind codec) { expected_.values = codec; }
   // Does not throw, since a shard calls it; look() throws the violation later.
   void applied(const Shard::Applied& a) {
     if (closed_) return;
@@ -215,11 +215,11 @@ class ShardLedger {
   State state_of(const Values& now) const {
     State out{hash_of(now.values)};
     out.all = out.travelling = out.values;
-    if (values_codec_ != Codec::none && now.values.defined()) {
-      Tensor coded = encode_values(values_codec_, now.values,
+    if (expected_.values != Codec::none && now.values.defined()) {
+      Tensor coded = encode_values(expected_.values, now.values,
                                    [](DType d, const Shape& s) { return Tensor::empty(d, s); });
       Tensor seen = Tensor::empty(now.values.dtype(), now.values.shape());
-      decode(values_codec_, coded, 0, seen.size(), seen);
+      decode(expected_.values, coded, 0, seen.size(), seen);
       out.travelling = hash_of(seen);
     }
     for (const auto& [name, values] : now.optimizer_accumulators)
@@ -253,7 +253,7 @@ class ShardLedger {
       if (a.epoch != book.epoch) return;
       const auto known = states_.find({a.slice, a.version});
       const bool coded = a.codec != Codec::none;
-      if (known == states_.end() || (coded && a.codec != values_codec_) ||
+      if (known == states_.end() || (coded && a.codec != expected_.values) ||
           (coded ? known->second.travelling : known->second.values) != hash_of(a.values))
         throw Violation{"I5", detail::concat("a client has other values of slice ", a.slice,
                                              " than version ", a.version, " has")};
@@ -334,7 +334,7 @@ class ShardLedger {
     std::vector<From> all;
     for (const auto& [part, bad] : {std::pair(&a.from, false), std::pair(&a.skipped, true)})
       for (const From& from : *part) {
-        if ((is_bad_ && is_bad_(from.replica, from.step)) != bad)
+        if ((expected_.is_bad && expected_.is_bad(from.replica, from.step)) != bad)
           throw Violation{"I24", detail::concat("version ", a.version, " of slice ", a.slice,
                                                 " has ", bad ? "skipped" : "taken", " step ",
                                                 from.step, " of replica ", from.replica)};
@@ -473,12 +473,14 @@ class ShardLedger {
   const int32_t replicas_;
   const int64_t steps_;
   const HashChain* const golden_;
-  std::function<bool(int32_t replica, int64_t step)> is_bad_ = {};
+  struct {
+    std::function<bool(int32_t replica, int64_t step)> is_bad = {};
+    Codec::Kind values = Codec::none;  // that they travel in
+  } expected_;
   std::map<uint32_t, Book> books_;  // by slice
   std::map<uint32_t, Slice> seen_;
   HashChain chain_;
   ShardReplay replay_;
-  Codec::Kind values_codec_ = Codec::none;
   std::map<std::pair<uint32_t, int64_t>, State> states_;        // by slice and version
   std::vector<std::pair<uint32_t, size_t>> just_acknowledged_;  // in this event: slices, cells
   int64_t acknowledgements_ = 0, lost_ = 0;

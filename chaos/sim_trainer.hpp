@@ -76,15 +76,17 @@ class SimLaws {
       throw Violation{"I13",
                       detail::concat("step ", step, " is done again, and there is ", newest)};
     if (const auto done = done_.find(replica);
-        !ps_died_() && done != done_.end() && step <= done->second)
+        !goes_back() && done != done_.end() && step <= done->second)
       throw Violation{
           "I2", detail::concat("step ", step, " of replica ", replica, " is done again after ",
                                done->second, ", and no ps has died")};
   }
+  // With residuals the death of a worker takes all towers back, too.
+  bool goes_back() const { return ps_died_() || has_residuals(o_.compression); }
   void ended_well(int64_t replica, int64_t step) { done_[replica] = step; }
   void told(const std::string& text) const {
     // To follow another owner to its epoch costs no step.
-    if (!ps_died_() && text.starts_with("shards restored") &&
+    if (!goes_back() && text.starts_with("shards restored") &&
         text.find("; the 0 steps") == text.npos)
       throw Violation{"I2", "no ps has died, and " + text};
   }
@@ -264,6 +266,9 @@ class SimTrainer final : public TrainProgram {
     return {};
   }
   void make_driver() {
+    const SimClusterOptions& o = world_.options;
+    Compression compression = o.compression;
+    compression.plan = {.every = o.checkpoint_every, .pauses = o.pause_every, .steps = o.steps};
     CheckpointRequest checkpoints;
     for (const auto& [replica, tower] : model_->towers) checkpoints.replicas.push_back(replica);
     if (world_.options.checkpoint_every > 0) checkpoints.directory = kFolder;
@@ -271,13 +276,7 @@ class SimTrainer final : public TrainProgram {
         *this, *group_, [this](Event event) { events_.push_back(std::move(event)); },
         std::move(checkpoints), nullptr,
         world_.options.switches.empty() ? std::optional(world_.options.rule) : std::nullopt,
-        /*skips_bad=*/false, compression());
-  }
-  Compression compression() const {
-    const SimClusterOptions& o = world_.options;
-    Compression out = o.compression;
-    out.plan = {.every = o.checkpoint_every, .pauses = o.pause_every, .steps = o.steps};
-    return out;
+        /*skips_bad=*/false, std::move(compression));
   }
   bool all_there() {
     const auto agents = master_.members().agents();

@@ -56,16 +56,16 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
             "folder of ca.pem, cert.pem and key.pem, for a cluster whose links are encrypted; "
             "without it: the one that TROUPE_TLS_DIR names");
   flags.add("wait", &to.wait, "seconds until its nodes must be there");
-  flags.add("patience", &to.faults.patience,
+  flags.add("patience", &to.training.patience,
             "seconds that a training waits for lost processes, or for room on the disk at its end");
-  flags.add("move-after", &to.faults.move_after,
+  flags.add("move-after", &to.training.move_after,
             "seconds after which the replicas of a worker that is away move to others; 0: never");
-  flags.add("bad-gradients", &to.faults.bad_gradients,
+  flags.add("bad-gradients", &to.training.bad_gradients,
             "fail, skip or roll-back: what follows from gradients that are NaN or infinite");
-  flags.add("compress", &to.compression.gradients,
+  flags.add("compress", &to.training.compression.gradients,
             "codec of gradients: none, bf16, f16, int8, sign or topk:F, or a list by parameter, as "
             "fc1/w=int8,conv*=bf16");
-  flags.add("compress-values", &to.compression.values,
+  flags.add("compress-values", &to.training.compression.values,
             "codec of the values that steps pull, in the same form: none, bf16 or f16");
   flags.add("plugin", &to.plugins,
             "shared library with ops that the cluster has, too; may be given again");
@@ -130,13 +130,13 @@ TrainOptions::BadGradients bad_gradients_of(const std::string& text) {
 void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOptions& given,
                   const OutFolder& out, const std::string& label) {
   options.resume = given.resume;
-  options.bad_gradients = bad_gradients_of(given.faults.bad_gradients);
-  options.patience = std::chrono::seconds(given.faults.patience);
-  options.compression = given.compression;
-  if (!(given.faults.move_after >= 0 && given.faults.move_after <= 86'400))
+  options.bad_gradients = bad_gradients_of(given.training.bad_gradients);
+  options.patience = std::chrono::seconds(given.training.patience);
+  options.compression = given.training.compression;
+  if (!(given.training.move_after >= 0 && given.training.move_after <= 86'400))
     throw Error(Errc::invalid_argument, "--move-after wants 0 (never) to 86400 s, got ",
-                given.faults.move_after);
-  options.move_after = std::chrono::milliseconds(std::llround(given.faults.move_after * 1000));
+                given.training.move_after);
+  options.move_after = std::chrono::milliseconds(std::llround(given.training.move_after * 1000));
   if (!options.resume) remove_checkpoints(options.checkpoint_dir, label);
   // The trainings to come lose theirs, too: if this run is cut off before them, --resume must not
   // take the earlier run's for its own.

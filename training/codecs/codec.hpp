@@ -59,7 +59,7 @@ using MakeTensor = std::function<Tensor(DType, const Shape&)>;
 // residual; a codec other than none.
 Tensor encode(const Codec& codec, const Tensor& gradient, const GradientKey& key,
               const MakeTensor& make);
-// Of the codes of a parameter of `size` elements, those of elements [begin, end).
+// The codes of elements [begin, end), from those of a parameter of `size` elements.
 Tensor codes_of_slice(Codec::Kind kind, const Tensor& codes, int64_t size, int64_t begin,
                       int64_t end);
 // True if these can be the codes of elements [begin, end): they may come from another process.

@@ -18,6 +18,8 @@ struct Compression {
   std::string gradients, values;  // lists
   uint64_t seed = 0;              // of codecs that draw
   FlushPlan plan = {};            // for codecs with a residual
+
+  bool used() const { return !gradients.empty() || !values.empty(); }
 };
 
 // A parameter as a list may name it.

@@ -202,13 +202,6 @@ void ParameterGroup::establish(Start start, Done done) {
   });
 }
 
-void ParameterGroup::end_compression(Done done) {
-  post([this, done = calls_.add(std::move(done))] {
-    table_.compression = {};
-    routes_.send_all(done);
-  });
-}
-
 void ParameterGroup::ask_owner(std::shared_ptr<ShardMaker::OwnerSeen> seen, Done done) {
   post([this, seen = std::move(seen), done = calls_.add(std::move(done))] {
     if (owner() || table_.numbers().empty()) return done(Errc::ok, {});
@@ -277,8 +270,13 @@ std::shared_ptr<const void> ParameterGroup::claim_training() {
   return out;
 }
 
-void ParameterGroup::train(std::vector<int32_t> replicas) {
-  post([this, replicas = std::move(replicas)] { maker_.train(replicas, parameters_.replicas()); });
+void ParameterGroup::train(std::vector<int32_t> replicas, Done done) {
+  post([this, replicas = std::move(replicas), done = calls_.add(std::move(done))] {
+    maker_.train(replicas, parameters_.replicas());
+    if (!replicas.empty() || !table_.compression.used()) return done(Errc::ok, {});
+    table_.compression = {};
+    routes_.send_all(done);
+  });
 }
 
 void ParameterGroup::ask_epoch(std::function<void(bool is_new)> done) {

@@ -74,15 +74,16 @@ class ParameterGroup final : public MeshListener,
   std::shared_ptr<const void> claim_training();
   // Before ask_owner() and establish(), which then fail while another session trains one of these
   // replicas of a shared container. They are this session's until its training is over. Any thread.
-  void train(std::vector<int32_t> replicas);
+  // Without replicas the training is over, and gradients and values travel as they are; `done` is
+  // called when processes know.
+  void train(
+      std::vector<int32_t> replicas, Done done = [](Errc, const std::string&) {});
   // For parameters that another session owns: true if it has begun an epoch since establish(). By
   // end(), false.
   void ask_epoch(std::function<void(bool is_new)> done);
   // Gives all shards a rate scale, which holds from the updates of `step` on. Requires: the
   // owner's, and no step of its replicas runs until `done` is called.
   void set_rate_scale(double scale, int64_t step, Done done);
-  // Gradients and values travel as they are from here on.
-  void end_compression(Done done);
   // Gives all shards another rule, which makes the updates of `step` and of later ones. Requires:
   // as set_rate_scale(), and that all replicas are at that step.
   void change_rule(const Aggregation& rule, int64_t step, Done done);

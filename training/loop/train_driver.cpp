@@ -41,11 +41,11 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
     post([this, text] {
       if (!has_residuals(compression_) || !begun())
         return TrainActions{{TrainAction::tell, 0, 0, Errc::peer_lost, text}};
-      return loop_->residuals_lost(
+      return loop_->shards_lost(
           text +
               "; residuals of gradients are lost with it, so all towers go back to the newest "
               "checkpoint",
-          program_.now());
+          program_.now(), /*residuals=*/true);
     });
   };
   listener.members = [post = post_, this] {

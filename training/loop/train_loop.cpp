@@ -261,15 +261,11 @@ void TrainLoop::give_up(Errc code, const std::string& text, TrainActions& out) {
   if (!idle()) out.push_back({TrainAction::cancel});
 }
 
-// In an epoch that is about to begin, or just has begun, there are none.
-TrainActions TrainLoop::residuals_lost(const std::string& text, Millis now) {
-  if (phase_ == Phase::running || phase_ == Phase::capturing) recoveries_.go_back();
-  return shards_lost(text, now);
-}
-
-TrainActions TrainLoop::shards_lost(const std::string& text, Millis now) {
+TrainActions TrainLoop::shards_lost(const std::string& text, Millis now, bool residuals) {
   TrainActions out;
   if (ended() || failure_) return out;
+  // An epoch that is about to begin has none.
+  if (residuals && phase_ != Phase::stopping && phase_ != Phase::restoring) recoveries_.go_back();
   recoveries_.lost();
   last_progress_ = now;
   told_.at = now;

@@ -117,10 +117,9 @@ class TrainLoop {
                            Millis now);
   // A shard is gone with its values, or the link to it. Steps that end with errors meanwhile do not
   // count as failures.
-  // The residuals of replicas (training/codecs/residuals.hpp) are gone with a process: all shards
-  // go back to the newest checkpoint, at which there are none.
-  TrainActions residuals_lost(const std::string& text, Millis now);
-  TrainActions shards_lost(const std::string& text, Millis now);
+  // `residuals`: those of replicas (training/codecs/residuals.hpp) are gone with their process, so
+  // the shards go back to a checkpoint, at which there are none.
+  TrainActions shards_lost(const std::string& text, Millis now, bool residuals = false);
   TrainActions restored(const std::map<int64_t, int64_t>& next_steps, Millis now);
   TrainActions shards_kept(Millis now);  // they are as they were
   TrainActions restore_failed(Errc code, const std::string& text, Millis now);

@@ -333,7 +333,7 @@ std::string Trainer::unsaved() {
 // Codecs are of the training alone.
 void Trainer::end_compression() {
   const Compression compression = compression_of(options_);
-  if (compression.gradients.empty() && compression.values.empty()) return;
+  if (!compression.used()) return;
   const TrainLoop& loop = driver_->loop();
   if (!failure_ && has_residuals(compression) && !compression.plan.flushes(loop.done_steps() - 1))
     program_.tell(TrainEvent::warning,
@@ -342,7 +342,7 @@ void Trainer::end_compression() {
                                  "weights lack the residuals of all replicas; set "
                                  "TrainOptions::steps to the steps that the data have"));
   try {
-    group_->wait([&](ParameterGroup::Done done) { group_->end_compression(std::move(done)); });
+    group_->wait([&](ParameterGroup::Done done) { group_->train({}, std::move(done)); });
   } catch (const Error&) {  // the session is being closed
   }
 }

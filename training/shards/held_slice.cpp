@@ -7,7 +7,6 @@
 #include "graph/base/fail_point.hpp"
 #include "graph/base/mutant.hpp"
 #include "graph/optimizer.hpp"
-#include "training/codecs/codec.hpp"
 #include "training/parameters/write_kind.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/row_slices.hpp"
@@ -210,29 +209,9 @@ void HeldSlice::refuse(const std::vector<PushOrder::Refused>& refused, ShardActi
     refuse(r.replica, r.tickets, r.reason, Errc::stale, r.text, out);
 }
 
-Gradient HeldSlice::decoded(const Push& p) const {
-  const auto kind = static_cast<Codec::Kind>(p.codec);
-  const int64_t begin = slice_.offset, end = begin + slice_.size;
-  if (p.write != 0 || !is_wide_float(slice_.dtype) || !is_codec(p.codec) ||
-      !are_codes(kind, p.gradient.values, begin, end))
-    return p.gradient;
-  Tensor out = terms_.memory.make(slice_.dtype, Shape{slice_.size});
-  decode(kind, p.gradient.values, begin, end, out);
-  return out;
-}
-
-const Tensor& HeldSlice::as_they_travel(const Tensor& values, int64_t version, uint8_t codec) {
-  if (travelling_.version != version || travelling_.codec != codec)
-    travelling_ = {
-        version, codec,
-        encode_values(static_cast<Codec::Kind>(codec), values,
-                      [this](DType d, const Shape& s) { return terms_.memory.make(d, s); })};
-  return travelling_.values;
-}
-
 void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
   if (p.codec != Codec::none)
-    p.gradient = decoded(p);
+    p.gradient = decoded(p, slice_, terms_.memory);
   else if (p.write == 0 || writes_rows(write_kind(p.write)))
     p.gradient = unpack_rows(std::move(p.gradient), slice_.dtype);
   const auto no = [&](PushRefusal reason, Errc code, const std::string& text) {
@@ -529,7 +508,7 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
                       : rule_   ? previous_values(values_)
                                 : written_.before(values_.values);
       if (p.codec != Codec::none)
-        answer.values = as_they_travel(answer.values, answer.version, p.codec);
+        answer.values = travelling_.get(answer.values, answer.version, p.codec, terms_.memory);
       if (p.rows.defined()) answer.values = take_rows(answer.values, p.rows, p.row_size);
     });
     if (failed.code == Errc::internal) throw InternalError(failed.text);

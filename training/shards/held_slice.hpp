@@ -23,6 +23,7 @@
 #include "training/shards/push_order.hpp"
 #include "training/shards/shard_counters.hpp"
 #include "training/shards/slice_readers.hpp"
+#include "training/shards/travelling.hpp"
 #include "training/shards/waiting_pulls.hpp"
 #include "training/shards/written_values.hpp"
 
@@ -150,9 +151,6 @@ class HeldSlice {
   // `open`: AggregationRule::open_to() as of the last answer to the pulls that wait.
   void update_while_due(int64_t open, ShardActions& out);
   void update(std::vector<Contribution>& gradients, ShardActions& out);
-  // The gradient whose codes came; unchanged if they are none of this slice.
-  Gradient decoded(const Push& push) const;
-  const Tensor& as_they_travel(const Tensor& values, int64_t version, uint8_t codec);
   void free_previous();
   AggregationRule::PullVerdict verdict(const Pull& pull) const;
   bool answer(const Pull& pull, uint64_t from, ShardActions& out);  // false: it waits
@@ -162,11 +160,7 @@ class HeldSlice {
   Slice slice_;
   std::optional<Optimizer> optimizer_;  // the slice's, at the shard's rate scale
   SliceValues values_;
-  struct {
-    int64_t version = -1;
-    uint8_t codec = 0;  // Codec::Kind
-    Tensor values;
-  } travelling_;  // the values that were coded last: replicas ask for the same ones
+  TravellingValues travelling_;
   std::unique_ptr<AggregationRule> rule_;  // null: untrained
   WrittenValues written_;                  // untrained
   PushOrder order_;

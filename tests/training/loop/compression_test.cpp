@@ -167,7 +167,8 @@ TEST_CASE("lost residuals take the towers back to a checkpoint, though no shard 
   TrainLoop loop({.replicas = {0}, .steps = 9, .checkpoints = true}, {});
   loop.begin(now);
   loop.step_done(0, 0, 1, now);
-  CHECK(loop.residuals_lost("a worker is gone", now).back().kind == TrainAction::cancel);
+  CHECK(loop.shards_lost("a worker is gone", now, /*residuals=*/true).back().kind ==
+        TrainAction::cancel);
   const TrainActions actions = loop.step_failed(0, 1, Errc::cancelled, "", now);
   REQUIRE_FALSE(actions.empty());
   CHECK(actions.back().kind == TrainAction::restore);
