@@ -58,6 +58,7 @@ int rules(const Options& options);
 int collective(const Options& options);
 int transfer(const Options& options);
 int links(const Options& options);
+int compress(const Options& options);
 int footprint(const Options& options);
 int graph(const Options& options);
 int startup(const Options& options);

@@ -118,6 +118,8 @@ void usage(std::ostream& out) {
          "  links [--mib M] [--rounds R]            blocks of M MiB through a link and a loop of "
          "calls, with\n"
          "                                          and without TLS\n"
+         "  compress [--mib M]                      bytes of a push by codec, and what the codec "
+         "costs\n"
          "  footprint [--seconds S]                 an idle actor-node in a cluster of five\n";
 }
 
@@ -145,6 +147,7 @@ int main(int argc, char** argv) {
       {"rules", {rules, {"only", "updates", "shards", "svg", "spread-percent", "delay-percent"}}},
       {"collective", {collective, {"mib", "kib", "processes"}}},
       {"transfer", {transfer, {"mib", "rounds"}}},
+      {"compress", {compress, {"mib"}}},
       {"links", {links, {"mib", "rounds"}}},
       {"footprint", {footprint, {"seconds"}}},
       {"graph", {graph, {"nodes"}}},

@@ -46,6 +46,7 @@ bench 'gb_per_s raw_gb_per_s' push_pull --mib 1
 bench 'lookups_of_memory lookups_per_s of_smaller of_smaller_best step_us step_us_best updates_per_s' \
   embedding --rows 1k,2000 --bulk 256
 bench 'pushes_per_s pushes_per_s_most' shard --workers 2
+bench 'bytes decode_gb_per_s encode_gb_per_s pays_below_gb_per_s' compress --mib 1
 bench 'examples_per_s of_one_process' scale --workers 1 --rounds 1 --steps 10
 bench 'all_reduce_us all_reduce_us_best loopback_us memory_us of_loopback of_memory' collective --kib 4 --processes 3
 bench 'edge_of_scalar_us size_costs_us' transfer --mib 1 --rounds 5
@@ -67,4 +68,4 @@ cp "$build/troupe_bench" "$out"
 [ $? = 64 ] || fail 'an option that there is not: not exit code 64'
 "$build/troupe_bench" push_pull --mib none --json 2>/dev/null >"$out/log"
 { [ $? = 64 ] && [ ! -s "$out/log" ]; } || fail 'a wrong number: not exit code 64, or lines'
-echo "$lines lines of thirteen benchmarks, all of the promised form"
+echo "$lines lines of fourteen benchmarks, all of the promised form"
