@@ -31,9 +31,9 @@ struct ProgramOptions {
   std::string name;  // of the program
   std::optional<std::string> data, spec, cluster;
   int64_t seed = 1;
-  int wait = 60;            // seconds
-  struct Training {         // of all that are in sight
-    int patience = 120;     // seconds
+  int wait = 60;             // seconds
+  struct Training {          // of all that are in sight
+    int patience = 120;      // seconds
     double move_after = 10;  // seconds
     std::string bad_gradients = "fail";
     troupe::TrainOptions::Compression compression;
