@@ -100,11 +100,17 @@ const std::vector<MutantRow>& rows() {
       {Mutant::codes_by_incarnation, "codes_by_incarnation",
        "a worker that is back rounds the gradient of a step in another way", "cluster-compressed"},
       {Mutant::coded_values_kept, "coded_values_kept",
-       "a shard that went back answers with coded values of before", "cluster-compressed"},
+       "a shard that went back answers with coded values of before", "cluster-compressed",
+       "the steps that are done again give a version the same values; a test of the shard finds "
+       "it"},
       {Mutant::residual_begins_anew, "residual_begins_anew",
-       "a worker that is back goes on with no residual", "cluster-residuals"},
+       "a worker that is back goes on with no residual", "cluster-residuals",
+       "all replicas go back when a worker dies, to a step without residuals; a test of residuals "
+       "finds it"},
       {Mutant::residual_of_newest, "residual_of_newest",
-       "a step that is done again adds the residual that it left", "cluster-residuals"},
+       "a step that is done again adds the residual that it left", "cluster-residuals",
+       "a step that fails in a process that lives has not coded its gradients yet, or all go back; "
+       "a test of residuals finds it"},
       {Mutant::routes_not_found_again, "routes_not_found_again",
        "a client keeps the link of a process that was replaced", "cluster-swarm",
        "the owner of the shards sends its routes again as well"},
