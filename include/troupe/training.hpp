@@ -131,7 +131,8 @@ struct TrainOptions {
   std::chrono::milliseconds patience{120'000};
   // The replicas of a task that has been away for so long move to the task of its job that has the
   // fewest, those of one that was never there at once, and to one that comes between two steps.
-  // Synchronous bits do not change. 0, and in a shared container: they wait for their own task.
+  // Synchronous bits do not change. 0, in a shared container, and with a codec that has a residual:
+  // they wait for their own task.
   std::chrono::milliseconds move_after{10'000};
   // Called from the thread that called train(): on_progress once at the start, then once for each
   // step of the slowest replica.

@@ -69,10 +69,10 @@ void take_places(Master& master, const ReplicaPlaces& places, const ReplicaActio
     if (!places.is_wanted(task)) master.process().departures().let_go(task);
 }
 
-ReplicaPlaces first_places(Master& master, bool shared, const std::vector<const Tower*>& towers,
+ReplicaPlaces first_places(Master& master, bool stay, const std::vector<const Tower*>& towers,
                            ReplicaPlaces::Millis move_after, ReplicaPlaces::Millis now,
                            const std::function<void(const std::string&)>& tell) {
-  if (!master.process().mesh() || shared) return {};
+  if (!master.process().mesh() || stay) return {};
   ReplicaPlaces places(named_tasks(towers), move_after);
   const ReplicaActions actions = see_workers(master, places, now);
   take_places(master, places, actions);

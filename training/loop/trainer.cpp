@@ -154,8 +154,10 @@ class Trainer final : public TrainProgram {
     std::vector<const Tower*> whole;
     for (const Tower& tower : towers)
       if (tower.loss.defined() && tower.update.defined()) whole.push_back(&tower);
-    places_ = first_places(group_->master(), group_->shared(), whole, options.move_after,
-                           now_millis(), [this](const std::string& text) { moved(text); });
+    // A residual is in its process, so a replica that has one stays there.
+    const bool stay = group_->shared() || has_residuals(compression_of(options));
+    places_ = first_places(group_->master(), stay, whole, options.move_after, now_millis(),
+                           [this](const std::string& text) { moved(text); });
     for (const Tower& tower : towers) {
       if (towers_.count(tower.replica))
         throw Error(Errc::invalid_argument, "two towers have replica ", tower.replica,
