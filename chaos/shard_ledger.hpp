@@ -11,12 +11,13 @@
 //        accumulators, and a client gets the bits of the version that it is told
 //   I6   synchronous rule: an update has one gradient per replica, in replica order,
 //        all of the same step, which follows the step of the update before; a step reads the
-//        version that the updates of all steps before it have made. With backup replicas: an
-//        update has at least the gradients that end a step, in replica order, all of one step,
-//        which is newer than that of the update before; an acknowledged gradient that it lacks
-//        came after it. Bounded staleness: a step reads a version with the updates of all steps
-//        that its bound wants. Where rules follow each other: an update is made by the rule of the
-//        step of its gradients
+//        version that the updates of all steps before it have made. With local steps, an update
+//        has one change per replica of the same round, and stands for all of its steps. With backup
+//        replicas: an update has at least the gradients that end a step, in replica order, all of
+//        one step, which is newer than that of the update before; an acknowledged gradient that it
+//        lacks came after it. Bounded staleness: a step reads a version with the updates of all
+//        steps that its bound wants. Where rules follow each other: an update is made by the rule
+//        of the step of its gradients
 //   I8   at the end a slice has the bits that its updates give on one node (shard_replay.hpp)
 //   I10  the incarnations of a replica's gradients in an update never go back
 //   I14  a checkpoint is one step of all slices: each has the bits and the progress of its version
@@ -94,6 +95,8 @@ class ShardLedger {
   }
   // The step has ended well, so all its gradients were acknowledged.
   void step_done(int32_t replica, int64_t step) const {
+    const Aggregation& rule = rule_of(step);
+    if (rule.local() && (step + 1) % rule.bound != 0) return;  // a step within a round
     for (const auto& [slice, book] : books_)
       if (!book.ever.count(cell(replica, step)))
         throw Violation{"I1", detail::concat("step ", step, " of replica ", replica,
@@ -138,7 +141,7 @@ class ShardLedger {
       const Aggregation first = rule_of(s.slice.id, 0);
       if ((first.by_steps() || switching()) && s.next_step != step)
         throw broken("of step ", step, " goes on at step ", s.next_step);
-      if (only(s.slice.id, Aggregation::Kind::sync) && s.version != step)
+      if (exact(s.slice.id) && s.version != step)
         throw broken("of step ", step, " has version ", s.version);
       int64_t counted = 0;
       for (const ReplicaProgress& p : s.progress)
@@ -147,7 +150,7 @@ class ShardLedger {
           counted != s.version * (first.by_steps() ? replicas_ : 1))
         throw broken("counts ", counted, " gradients in version ", s.version);
       const auto known = states_.find({s.slice.id, s.version});
-      if (known == states_.end() || known->second != state_of(s))
+      if (known == states_.end() || !state_of(s).follows(known->second))
         throw broken("has other bits than version ", s.version, " has");
     }
   }
@@ -191,7 +194,7 @@ class ShardLedger {
     std::vector<int> applied, acknowledged;                // by step and replica
     std::vector<int> before_applied, before_acknowledged;  // when the program died
     std::set<size_t> ever;    // the cells that were acknowledged in any epoch
-    int64_t applied_now = 0;  // updates during this event
+    int64_t applied_now = 0;  // the steps of the updates during this event
     uint64_t epoch = 0;       // as last seen while the shard was serving
     int64_t version = -1;
     std::map<int32_t, uint64_t> incarnations;  // by replica: of the newest update
@@ -206,14 +209,17 @@ class ShardLedger {
   struct State {
     uint64_t values = 0, all = 0;  // hashes; all: with accumulators
     uint64_t travelling = 0;       // of the values as clients get them in a training step
-    friend bool operator==(const State&, const State&) = default;
+    bool anew = false;             // a change of the rule has made them anew, or nothing has yet
+    bool follows(const State& before) const {  // of the same version
+      return values == before.values && (all == before.all || anew);
+    }
   };
   static uint64_t hash_of(const Tensor& values, uint64_t hash = kFnvStart) {
     return fnv(hash, values.raw(), static_cast<size_t>(values.byte_size()));
   }
   template <class Values>  // SliceValues, SliceState
   State state_of(const Values& now) const {
-    State out{hash_of(now.values)};
+    State out{.values = hash_of(now.values), .anew = now.accumulators_since == now.version};
     out.all = out.travelling = out.values;
     if (expected_.values != Codec::none && now.values.defined()) {
       Tensor coded = encode_values(expected_.values, now.values,
@@ -260,19 +266,21 @@ class ShardLedger {
       if (a.at.step >= 0) read(book, a);
       return;
     }
-    const size_t i = cell(static_cast<int32_t>(a.at.replica), a.at.step);
-    ++acknowledgements_;
-    book.ever.insert(i);
-    if (a.epoch >= book.epoch) {
-      book.acknowledged[i] = 1;
-      just_acknowledged_.emplace_back(a.slice, i);
-    } else if (book.applied[i] == 0) {
-      ++lost_;  // it was given up while the answer was under way
+    for (int64_t step = a.at.step - a.steps + 1; step <= a.at.step; ++step) {
+      const size_t i = cell(static_cast<int32_t>(a.at.replica), step);
+      ++acknowledgements_;
+      book.ever.insert(i);
+      if (a.epoch >= book.epoch) {
+        book.acknowledged[i] = 1;
+        just_acknowledged_.emplace_back(a.slice, i);
+      } else if (book.applied[i] == 0) {
+        ++lost_;  // it was given up while the answer was under way
+      }
     }
   }
 
   void read(Book& book, const TakenAnswer& a) const {
-    if (only(a.slice, Aggregation::Kind::sync) && a.version != a.at.step)
+    if (exact(a.slice) && a.version != a.at.step)
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice)};
     const int64_t least =
@@ -295,7 +303,7 @@ class ShardLedger {
 
   void count(const Shard::Applied& a) {
     Book& book = book_of(a.slice);
-    ++book.applied_now;
+    book.applied_now += a.steps;
     const std::vector<From> all = check_finite(a);
     for (const auto& from : all)
       if (a.rule != rule_of(a.slice, from.step))
@@ -304,7 +312,7 @@ class ShardLedger {
                                              " by the rule ", to_string(a.rule), ", not ",
                                              to_string(rule_of(a.slice, from.step)))};
     const Aggregation rule = rule_of(a.slice, all.at(0).step);
-    if (rule == Aggregation::sync) {
+    if (rule.repeats()) {
       const int64_t step = switching() ? all[0].step : a.version - 1;
       if (all.size() != static_cast<size_t>(replicas_))
         throw Violation{"I6", detail::concat("version ", a.version, " of slice ", a.slice,
@@ -326,6 +334,9 @@ class ShardLedger {
       else
         newest = from.incarnation;
       if (++book.applied[i] > 1) throw Violation{"I1", describe(a.slice, i)};
+      for (int64_t step = from.step - a.steps + 1; step < from.step; ++step)
+        if (const size_t of = cell(from.replica, step); ++book.applied[of] > 1)
+          throw Violation{"I1", describe(a.slice, of)};
     }
   }
   using From = Shard::Applied::From;
@@ -349,6 +360,9 @@ class ShardLedger {
   bool only(uint32_t slice, Aggregation::Kind kind) const {
     return !switching() && rule_of(slice, 0).kind == kind;
   }
+  // Every version has the bits of a run without faults, and is the number of its steps. Sums of
+  // steps that read values of other rules as well have none to repeat.
+  bool exact(uint32_t slice) const { return !switching() && rule_of(slice, 0).repeats(); }
   Aggregation rule_of(uint32_t slice, int64_t step) const {
     const auto later = rules_.later.upper_bound(step);
     const Aggregation& all =
@@ -416,7 +430,7 @@ class ShardLedger {
     const bool changed = shard.epoch() != book.epoch || version != book.version;
     book.epoch = shard.epoch();
     book.version = version;
-    if (!changed || !only(slice.id, Aggregation::Kind::sync)) return;
+    if (!changed || !exact(slice.id)) return;
     const Tensor values = shard.values(slice.id);
     const uint64_t hash = fnv(kFnvStart, values.raw(), static_cast<size_t>(values.byte_size()));
     chain_[{slice.id, version}] = hash;
@@ -460,9 +474,10 @@ class ShardLedger {
     const SliceValues& now = shard.find(slice)->values();
     const State state = state_of(now);
     const auto known = states_.try_emplace({slice, now.version}, state).first;
-    if (known->second != state)
+    if (!state.follows(known->second))
       throw Violation{"I5", detail::concat("slice ", slice, " was restored at version ",
                                            now.version, " with other bits than it had")};
+    known->second = state;
     states_.erase(std::next(known), states_.upper_bound({slice, INT64_MAX}));
   }
 

@@ -32,8 +32,19 @@ class ShardReplay {
   void check(uint32_t slice, const SliceValues& now) const {
     const Line& line = lines_.at(slice);
     SliceValues state = copy_of(line.first);
+    const Shard::Applied* before = nullptr;
     for (const auto& [version, update] : line.updates) {
-      if (version != state.version + 1 || version > now.version) break;
+      if (version != state.version + update.steps || version > now.version) break;
+      // A shard begins by the rule that it was made with, before it is told that of the training.
+      const bool anew = before ? before->rule.local() != update.rule.local() ||
+                                     before->optimizer.kind != update.optimizer.kind
+                               : state.accumulators_since == state.version;
+      if (anew) {
+        state.optimizer_accumulators =
+            zero_accumulators(update.optimizer, state.values.dtype(), state.values.size());
+        state.accumulators_since = state.version;
+      }
+      before = &update;
       std::vector<Contribution> gradients;
       for (size_t i = 0; i < update.from.size(); ++i) {
         const auto& from = update.from[i];
@@ -43,6 +54,7 @@ class ShardReplay {
         pass_update(/*keep_previous=*/false, state);
       else
         apply_mean(update.optimizer, gradients, /*keep_previous=*/false, state);
+      state.version = version;
     }
     if (state.version != now.version)
       throw Violation{"I8", detail::concat("slice ", slice, " has version ", now.version,
@@ -65,6 +77,7 @@ class ShardReplay {
   static SliceValues copy_of(const SliceValues& now) {
     SliceValues out{.version = now.version, .values = now.values};
     out.optimizer_accumulators = now.optimizer_accumulators;
+    out.accumulators_since = now.accumulators_since;
     make_writable(out.values);
     for (auto& [name, values] : out.optimizer_accumulators) make_writable(values);
     return out;

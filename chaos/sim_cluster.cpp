@@ -217,7 +217,7 @@ void SimCluster::check_end() {
     if (!peer->life || !peer->life->trainer) continue;
     SimTrainer& program = *peer->life->trainer;
     if (program.steps().size() != 0) throw Violation{"I21", program.pending()};
-    if (world_.options.rule == Aggregation::sync && program.weights() != weights())
+    if (world_.options.rule.repeats() && program.weights() != weights())
       throw Violation{"I5", "the programs have read other weights"};
   }
   ledger.check_end();

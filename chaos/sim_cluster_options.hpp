@@ -91,11 +91,11 @@ inline bool pauses_repeat(const SimClusterOptions& o) {
 }
 // The values are those of a run without faults.
 inline bool repeats_bits(const SimClusterOptions& o) {
-  return o.rule == Aggregation::sync && o.switches.empty();
+  return o.rule.repeats() && o.switches.empty();
 }
 // The asynchronous replicas of other programs may be behind the steps that an owner checkpoints.
 inline bool replicas_keep_step(const SimClusterOptions& o) {
-  return o.clients == 1 || o.rule == Aggregation::sync;
+  return o.clients == 1 || o.rule.repeats();
 }
 // The replicas of the client of this number; the first of two has one.
 inline std::vector<int32_t> replicas_of(const SimClusterOptions& o, int number) {

@@ -76,13 +76,21 @@ class SimLaws {
       throw Violation{"I13",
                       detail::concat("step ", step, " is done again, and there is ", newest)};
     if (const auto done = done_.find(replica);
-        !goes_back() && done != done_.end() && step <= done->second)
+        !goes_back() && done != done_.end() && step < first_again(done->second + 1))
       throw Violation{
           "I2", detail::concat("step ", step, " of replica ", replica, " is done again after ",
                                done->second, ", and no ps has died")};
   }
   // With residuals the death of a worker takes all towers back, too.
   bool goes_back() const { return ps_died_() || has_residuals(o_.compression); }
+  // The first step that may be done again where `step` fails: with local steps that of its round.
+  int64_t first_again(int64_t step) const {
+    const auto later = o_.switches.upper_bound(step);
+    const bool first = later == o_.switches.begin();
+    const Aggregation& rule = first ? o_.rule : std::prev(later)->second;
+    if (!rule.local()) return step;
+    return std::max(first ? 0 : std::prev(later)->first, step / rule.bound * rule.bound);
+  }
   void ended_well(int64_t replica, int64_t step) { done_[replica] = step; }
   void told(const std::string& text) const {
     // To follow another owner to its epoch costs no step.
@@ -276,7 +284,7 @@ class SimTrainer final : public TrainProgram {
         *this, *group_, [this](Event event) { events_.push_back(std::move(event)); },
         std::move(checkpoints), nullptr,
         world_.options.switches.empty() ? std::optional(world_.options.rule) : std::nullopt,
-        /*skips_bad=*/false, std::move(compression));
+        /*skips_bad=*/false, std::move(compression), world_.options.steps);
   }
   bool all_there() {
     const auto agents = master_.members().agents();

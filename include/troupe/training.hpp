@@ -19,23 +19,32 @@ namespace troupe {
 
 // How pushes become updates. sync: the mean of one push per replica, summed in replica order, is
 // the update of a step. sync_backup: the slowest replicas of a step are left out. async: each push
-// at once. ssp: the same, with a bound between replicas. docs/learning_protocols.md compares them.
+// at once. ssp: the same, with a bound between replicas. local: each replica does a round of steps
+// by itself, and then all take the mean of their values. docs/learning_protocols.md compares them.
 // Parameters may have rules of their own: async or ssp, beside others under sync, async or ssp.
 struct Aggregation {
-  enum class Kind : uint8_t { sync, sync_backup, async, ssp } kind = Kind::sync;
-  int64_t bound = 0;    // sync_backup: replicas left out; ssp: steps that one may be ahead
+  enum class Kind : uint8_t { sync, sync_backup, async, ssp, local } kind = Kind::sync;
+  // sync_backup: replicas left out; ssp: steps that one may be ahead; local: steps of a round
+  int64_t bound = 0;
   bool damped = false;  // async, ssp: updates by gradients of old values are smaller
+  // local: how far the values move towards the mean at the end of a round, by Nesterov momentum;
+  // (1, 0): all the way.
+  double outer_rate = 1, outer_momentum = 0;
   // By the name of a parameter, or its begin and a star: {"embedding*", async}. The first counts.
   std::vector<std::pair<std::string, Aggregation>> own = {};
   static const Aggregation sync, async;
 
   Aggregation of(const std::string& parameter) const;  // its rule, without those of others
-  bool by_steps() const;                               // and all parameters' own, too
+  bool local() const { return kind == Kind::local; }
+  bool by_steps() const;  // and all parameters' own, too
+  // Steps that are done again make the same updates, to the bit.
+  bool repeats() const { return (kind == Kind::sync || local()) && own.empty(); }
   friend bool operator==(const Aggregation&, const Aggregation&) = default;
 };
 inline constexpr Aggregation Aggregation::sync{}, Aggregation::async{Aggregation::Kind::async};
-// "sync", "sync-backup:1", "async", "async-damped", "ssp:3", "ssp-damped:3", and with rules of
-// parameters "sync+embedding*=async+bias=ssp:2".
+// "sync", "sync-backup:1", "async", "async-damped", "ssp:3", "ssp-damped:3", "local:16",
+// "diloco:100" or "diloco:100:0.7:0.9", local with an outer rate and an outer momentum; and with
+// rules of parameters "sync+embedding*=async+bias=ssp:2".
 std::string to_string(const Aggregation& rule);
 Aggregation aggregation_from_string(const std::string& text);  // Throws: Error(invalid_argument).
 

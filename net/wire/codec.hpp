@@ -110,6 +110,7 @@ class FieldWriter {
     else
       out_.number(value);
   }
+  void write(double value) { out_.number(std::bit_cast<uint64_t>(value)); }
   void write(const std::string& text) {
     out_.text(text, kTextMax - std::min(kTextMax, out_.size()));  // bounds all texts together
   }
@@ -143,6 +144,7 @@ class FieldReader {
       value = in_.number<T>();
   }
   void read(bool& value) { value = in_.boolean(); }
+  void read(double& value) { value = std::bit_cast<double>(in_.number<uint64_t>()); }
   void read(Errc& value) { value = in_.errc(); }
   void read(std::string& value) {
     const std::string_view text = in_.text();

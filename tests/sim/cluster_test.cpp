@@ -36,6 +36,8 @@ const sim::Scenario cluster_secret = scenario("cluster-secret");
 const sim::Scenario cluster_async = scenario("cluster-async");
 const sim::Scenario cluster_sync_backup = scenario("cluster-sync-backup");
 const sim::Scenario cluster_ssp = scenario("cluster-ssp");
+const sim::Scenario cluster_local = scenario("cluster-local");
+const sim::Scenario cluster_local_rules = scenario("cluster-local-rules");
 const sim::Scenario cluster_rules = scenario("cluster-rules");
 const sim::Scenario cluster_own_rules = scenario("cluster-own-rules");
 const sim::Scenario cluster_all = scenario("cluster-all");
@@ -153,6 +155,14 @@ TEST_CASE("cluster-ssp: every gradient is applied once, and no replica reads pas
 
 TEST_CASE("cluster-own-rules: each parameter follows its rule, and each gradient counts once") {
   cluster_own_rules.run();
+}
+
+TEST_CASE("cluster-local: rounds of local steps have the same bits, whatever dies within them") {
+  cluster_local.run();
+}
+
+TEST_CASE("cluster-local-rules: rounds of local steps take turns with other rules") {
+  cluster_local_rules.run();
 }
 
 TEST_CASE("cluster-rules: the rule changes while things fail, and each gradient counts once") {

@@ -12,6 +12,7 @@
 #include "training/checkpoints/digest.hpp"
 #include "data/files/json.hpp"
 #include "training/rules/optimizer.hpp"
+#include "training/rules/rule_local.hpp"
 #include "data/files/safetensors.hpp"
 
 namespace troupe {
@@ -47,7 +48,9 @@ std::string slices_text(const ShardImage& state) {
         << ",\"optimizer_slots\":[";
     for (size_t k = 0; k < s.optimizer_accumulators.size(); ++k)
       out << (k ? "," : "") << json_quote(s.optimizer_accumulators[k].first);
-    out << "],\"progress\":[";
+    out << "]";
+    if (s.accumulators_since > 0) out << ",\"slots_since\":" << s.accumulators_since;
+    out << ",\"progress\":[";
     for (size_t k = 0; k < s.progress.size(); ++k)
       out << (k ? "," : "") << "{\"slot\":" << s.progress[k].replica
           << ",\"next_step\":" << s.progress[k].next_step
@@ -78,7 +81,7 @@ const SafetensorsEntry& entry_of(const SafetensorsReader& file, const std::strin
 
 SliceState slice_of(const JsonReader& r) {
   r.only({"parameter", "dtype", "shape", "offset", "size", "version", "next_step", "optimizer",
-          "optimizer_slots", "progress"});
+          "optimizer_slots", "slots_since", "progress"});
   SliceState s;
   s.slice.parameter = r.string("parameter");
   std::vector<int64_t> dims;
@@ -99,6 +102,7 @@ SliceState slice_of(const JsonReader& r) {
   s.next_step = r.i64("next_step", 0, kCountMax);
   for (const JsonReader& name : r.array("optimizer_slots"))
     s.optimizer_accumulators.emplace_back(name.as_string(), Tensor{});
+  if (r.json().find("slots_since")) s.accumulators_since = r.i64("slots_since", 0, s.version);
   for (const JsonReader& p : r.array("progress")) {
     p.only({"slot", "next_step", "counted"});
     s.progress.push_back({static_cast<int32_t>(p.i64("slot", 0, INT32_MAX)),
@@ -200,6 +204,7 @@ std::vector<Part> parts_of(const Slice& wanted, const std::vector<StoredSlice>& 
 // step, so that none is left out; the piece that is ahead gets some gradients again.
 void merge(SliceState& into, const SliceState& s, bool first) {
   into.version = std::max(into.version, s.version);
+  into.accumulators_since = std::max(into.accumulators_since, s.accumulators_since);
   into.next_step = first ? s.next_step : std::min(into.next_step, s.next_step);
   if (first) into.progress = s.progress;
   for (ReplicaProgress& mine : into.progress)
@@ -213,6 +218,7 @@ SliceState read_slice(const Slice& wanted, const std::vector<Part>& parts) {
   out.values = Tensor::empty(wanted.dtype, Shape{wanted.size});
   std::vector<std::string> replicas;
   if (wanted.optimizer) replicas = optimizer_accumulators(*wanted.optimizer);
+  replicas.emplace_back(kOuterMomentum);
   const auto has = [](const SliceState& s, const std::string& replica) {
     return std::any_of(s.optimizer_accumulators.begin(), s.optimizer_accumulators.end(),
                        [&](const auto& x) { return x.first == replica; });

@@ -67,7 +67,8 @@ ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
                gradients.of(coded),
                values.of(coded),
                m.compression.seed,
-               m.compression.plan};
+               m.compression.plan,
+               from_spec(spec).optimizer};
     else if (dtype != route.dtype || Shape(spec.shape) != route.shape)
       throw Error(Errc::invalid_argument, "the slices of ", spec.parameter,
                   " differ in dtype or shape");

@@ -31,7 +31,7 @@ class CheckpointSchedule {
     return std::min(end, multiple_after(std::max<int64_t>(captured_, 0), every_));
   }
   bool due(int64_t step, int64_t end) const {
-    return wanted_ && captured_ < step && (step >= end || (every_ > 0 && step % every_ == 0));
+    return wanted_ && captured_ < step && (step >= end || next(end) <= step);
   }
 
   void begin(int64_t step) {

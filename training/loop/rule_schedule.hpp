@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "training/loop/checkpoint_schedule.hpp"
 #include "troupe/training.hpp"
 
 namespace troupe {
@@ -41,6 +42,16 @@ class RuleSchedule {
     const auto it = changes_.upper_bound(told_);
     return it == changes_.end() ? end : std::min(end, it->first);
   }
+  // The end of the round of local steps that `step` is in, or is the end of; else the step itself.
+  int64_t round_up(int64_t step) const {
+    if (step <= 0 || !at(step - 1).local()) return step;
+    return CheckpointSchedule::multiple_after(step - 1, at(step - 1).bound);
+  }
+  // The first step of the round that `step` is in; else the step itself.
+  int64_t round_begin(int64_t step) const {
+    const Aggregation& rule = at(step);
+    return rule.local() ? std::max(told_, step / rule.bound * rule.bound) : step;
+  }
   bool due(int64_t step, int64_t end) const { return step < end && next(end) == step; }
 
   void begin(int64_t step) { telling_ = {step, at(step)}; }  // shards are told the rule of a step
@@ -61,9 +72,9 @@ class RuleSchedule {
   }
   // True if the steps since `step` make the same updates when they are done again.
   bool repeats(int64_t step) const {
-    return at(step) == Aggregation::sync &&
+    return at(step).repeats() &&
            std::all_of(changes_.upper_bound(step), changes_.upper_bound(told_),
-                       [](const auto& change) { return change.second == Aggregation::sync; });
+                       [](const auto& change) { return change.second.repeats(); });
   }
 
  private:

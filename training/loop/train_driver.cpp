@@ -24,7 +24,8 @@ std::vector<std::string> names_of(const std::map<std::string, Optimizer>& optimi
 
 TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
                          CheckpointRequest checkpoints, ShardMaker::FirstValues values,
-                         std::optional<Aggregation> rule, bool skips_bad, Compression compression)
+                         std::optional<Aggregation> rule, bool skips_bad, Compression compression,
+                         int64_t steps)
     : program_(program),
       group_(group),
       post_(std::move(post)),
@@ -32,7 +33,8 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
       values_(std::move(values)),
       rule_(rule),
       skips_bad_(skips_bad),
-      compression_(std::move(compression)) {
+      compression_(std::move(compression)),
+      steps_(steps) {
   ParameterGroup::Listener listener;
   listener.lost = [post = post_, this](const std::string& text) {
     post([this, text] { return loop_->shards_lost(text, program_.now()); });
@@ -65,7 +67,7 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
       [post = post_, this, optimizers = pushed_in(group_.master().graph()).optimizers](
           const Aggregation& rule, int64_t step) {
         check_rule(rule, checkpoints_.replicas.size(), names_of(optimizers));
-        check_residuals(rule);
+        check(rule);
         for (const auto& [parameter, optimizer] : optimizers)
           check_rule(rule.of(parameter), optimizer, "parameter " + parameter);
         post([this, rule, step] { return loop_->ask_rule(rule, step, program_.now()); });
@@ -76,13 +78,6 @@ TrainDriver::~TrainDriver() {
   group_.rules().end();
   group_.listen({});
   if (places_.moves()) group_.master().process().departures().set_taker(nullptr);
-}
-
-void TrainDriver::check_residuals(const Aggregation& rule) const {
-  if (rule.kind == Aggregation::Kind::sync_backup && has_residuals(compression_))
-    throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
-                " leaves gradients out, and a codec with a residual, topk or sign, counts on each; "
-                "train with sync, async or ssp:S, or with the codec int8");
 }
 
 // The rule at the step of a checkpoint, or at step 0.
@@ -104,11 +99,7 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
         start.replicas.push_back(replica);
   std::sort(start.replicas.begin(), start.replicas.end());
   check_rule(rule, start.replicas.size(), names_of(pushed_in(group_.master().graph()).optimizers));
-  check_residuals(rule);
-  if (rule.kind == Aggregation::Kind::sync_backup && group_.shared())
-    throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
-                " wants all replicas in one program, and a container is shared by several: a late "
-                "replica does not know how far those of others are; train with sync or ssp:S");
+  check(rule);
   start.mode = BeginEpoch::reset;
   start.skips_bad = skips_bad_;
   start.values = values_;
@@ -123,6 +114,29 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
   start.compression = compression_;
   start.compression.plan.begin = start.next_step;
   group_.establish(std::move(start), std::move(done));
+}
+
+void TrainDriver::check(const Aggregation& rule) const {
+  const bool alone = rule.local() || rule.kind == Aggregation::Kind::sync_backup;
+  if (alone && group_.shared())
+    throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
+                " wants all replicas in one program, and a container is shared by several: a ",
+                "replica does not know how far those of others are; train with sync or ssp:S");
+  if (alone && has_residuals(compression_))
+    throw Error(
+        Errc::invalid_argument, "the rule ", to_string(rule),
+        " leaves gradients out, or sums them up, and a codec with a residual, topk or sign, "
+        "counts on each; train with sync, async or ssp:S, or with the codec int8");
+  if (!rule.local()) return;
+  if (const int64_t beyond = steps_ % rule.bound; beyond != 0)
+    throw Error(Errc::invalid_argument, "the training has ", steps_, " steps, and each round of ",
+                to_string(rule), " has ", rule.bound, "; take ", steps_ - beyond + rule.bound,
+                " steps, or rounds that fit");
+  if (skips_bad_)
+    throw Error(Errc::invalid_argument, "gradients that are not finite cannot be skipped under ",
+                to_string(rule),
+                ", as each replica makes its updates alone; let the training "
+                "fail or roll back");
 }
 
 // A loss after the first epoch is one of this session's own.

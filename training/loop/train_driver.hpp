@@ -50,10 +50,11 @@ class TrainDriver {
   // `values`: the first values where there is no checkpoint; null: those that the parameters began
   // with. Losses from here on become events.
   // `skips_bad`: gradients that are not finite, and losses that are not.
+  // `steps`: at which the training ends; 0: where the data end.
   TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
               CheckpointRequest checkpoints, ShardMaker::FirstValues values,
-              std::optional<Aggregation> rule, bool skips_bad = false,
-              Compression compression = {});
+              std::optional<Aggregation> rule, bool skips_bad = false, Compression compression = {},
+              int64_t steps = 0);
   ~TrainDriver();
   TrainDriver(const TrainDriver&) = delete;
 
@@ -85,7 +86,7 @@ class TrainDriver {
   void look_at_members();
   void cancel();
   Aggregation rule_of(const std::optional<Manifest>& manifest) const;
-  void check_residuals(const Aggregation& rule) const;  // Throws: Error(invalid_argument).
+  void check(const Aggregation& rule) const;  // Throws: Error(invalid_argument).
   void change_rule(int64_t step);
   bool goes_on() const;  // from the values that the owner before has left
   void warn_of(int64_t replica, int64_t step, double loss);
@@ -105,6 +106,7 @@ class TrainDriver {
   const std::optional<Aggregation> rule_;
   const bool skips_bad_;
   const Compression compression_;
+  const int64_t steps_;
   int64_t bad_losses_ = 0;
   std::unique_ptr<TrainLoop> loop_;
   ReplicaPlaces places_;

@@ -62,9 +62,10 @@ bool TrainLoop::idle(bool files) const {
 }
 
 int64_t TrainLoop::barrier() const {
-  const int64_t out = rules_.next(checkpoints_.next(end_));
-  if (plan_.pause_every == 0) return out;
-  return std::min(out, CheckpointSchedule::multiple_after(pauses_.last, plan_.pause_every));
+  int64_t out = rules_.next(checkpoints_.next(end_));
+  if (plan_.pause_every > 0)
+    out = std::min(out, CheckpointSchedule::multiple_after(pauses_.last, plan_.pause_every));
+  return std::min(end_, rules_.round_up(out));
 }
 
 TrainActions TrainLoop::begin(Millis now) {
@@ -139,7 +140,7 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
   if (mutant(Mutant::failed_step_counts)) s.next = step + 1;
   // A step past the end was begun before the end of the data was known.
   if (phase_ == Phase::running && step < end_) {
-    if (code == Errc::end_of_data && step > 0)
+    if (code == Errc::end_of_data && rules_.round_begin(step) > 0)
       data_ended(replica, step, out);
     else
       try_again(replica, step, Error(code, text), now, out);
@@ -167,6 +168,8 @@ void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis 
   s.failed.emplace(e.code(), detail::concat(which, ": ", e.what()));
   if (now - last_progress_ >= plan_.patience) lose_patience(*s.failed, out);
   if (phase_ != Phase::running) return;
+  if (e.code() == Errc::stale && !mutant(Mutant::round_not_begun_again))
+    s.next = rules_.round_begin(step);
   if (s.retry.failed(now))
     out.push_back(
         {TrainAction::tell, replica, step, away ? kAgain : e.code(),
@@ -223,8 +226,13 @@ TrainActions TrainLoop::source_found(Millis since, Millis now) {
 
 // Data are a function of their step, so they end there, too, when steps are done again.
 void TrainLoop::data_ended(int64_t replica, int64_t step, TrainActions& out) {
-  input_end_.step = end_ = step;
-  if (plan_.steps != kNoEnd)
+  input_end_.step = end_ = rules_.round_begin(step);
+  if (end_ < step)
+    out.push_back(
+        {TrainAction::tell, replica, step, Errc::end_of_data,
+         detail::concat("the data end before step ", step, ", in the round of step ", end_, " of ",
+                        to_string(rules_.held()), ", and training ends where that round began")});
+  else if (plan_.steps != kNoEnd)
     out.push_back({TrainAction::tell, replica, step, Errc::end_of_data,
                    detail::concat("the data end before step ", step, " of ", plan_.steps,
                                   ", and training ends there")});
@@ -513,7 +521,7 @@ TrainActions TrainLoop::pause_failed(Errc code, const std::string& text, Millis 
 TrainActions TrainLoop::ask_rule(const Aggregation& rule, int64_t step, Millis now) {
   TrainActions out;
   for (const auto& [replica, s] : replicas_) step = std::max(step, s.next + (s.running ? 1 : 0));
-  rules_.ask(rule, step);
+  rules_.ask(rule, rules_.round_up(step));
   go_on(now, out);
   return out;
 }

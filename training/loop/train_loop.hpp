@@ -34,6 +34,10 @@
 // A step with bad data, a gradient that is not finite for example, may be a reason to go back to
 // the checkpoint: a fault that passes does not come again. The same step ends the training then.
 //
+// Under a rule of local steps all of these wait for the end of the round. A replica whose process
+// has lost its copies goes back to the first step of the round, and data that end within a round
+// end the training where the round began.
+//
 // A step that fails because its data have ended ends the training there, as if the plan had no more
 // steps.
 //
@@ -190,7 +194,7 @@ class TrainLoop {
     bool open = false;
     // `every`: as Plan::pause_every. One at the step of a checkpoint comes first.
     bool due(int64_t step, int64_t every) const {
-      return every > 0 && step > last && step % every == 0;
+      return every > 0 && CheckpointSchedule::multiple_after(last, every) <= step;
     }
   } pauses_;
   RuleSchedule rules_;

@@ -263,7 +263,8 @@ TrainResult Trainer::run() {
       *this, *group_,
       [events = events_](TrainDriver::Event event) { events->post(std::move(event)); },
       std::move(checkpoints), std::move(values), options_.rule,
-      options_.bad_gradients == TrainOptions::BadGradients::skip, compression_of(options_));
+      options_.bad_gradients == TrainOptions::BadGradients::skip, compression_of(options_),
+      options_.steps);
   // The parameters of a predecessor that has died fill its nodes until its lease is over.
   start_.patiently(
       [&] {

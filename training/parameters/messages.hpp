@@ -19,8 +19,8 @@
 
 namespace troupe {
 
-// worker -> shard: one replica's gradient of one parameter slice, or a write to its values.
-// Answered by Acknowledged with the same ticket.
+// worker -> shard: one replica's gradient of one parameter slice, its change over a round of local
+// steps, or a write to its values. Answered by Acknowledged with the same ticket.
 struct Push {
   uint32_t slice = 0;
   int32_t replica = 0;
@@ -32,8 +32,9 @@ struct Push {
   Gradient gradient;    // in the slice's layout, or rows of it; or the values of a write
   int64_t first = -1;   // ParameterStep::first
   uint8_t write = 0;    // 0: a gradient; otherwise 1 + ParameterWrite::Kind
-  int64_t number = 0;   // ParameterWrite::number
-  uint8_t codec = 0;    // Codec::Kind; others than none: the gradient's values are codes
+  // ParameterWrite::number; or the local steps of a change, 0: a gradient
+  int64_t number = 0;
+  uint8_t codec = 0;  // Codec::Kind; others than none: the gradient's values are codes
 };
 
 // shard -> worker: the push is applied and safe by the job's rule, or the reason why it never will
@@ -69,6 +70,10 @@ struct Pulled {
   std::string text;
   int64_t version = 0;
   Tensor values;  // [n], or [rows, row_size]; undefined: the worker has them already
+  // The replica does so many steps by itself, this one included, and then pushes their change; 0:
+  // it pushes the gradient of this step.
+  int64_t local_steps = 0;
+  double rate_scale = 1;  // of these steps
 };
 
 // A Slice (layout.hpp) on the wire. `optimizer` is the text that describe() makes of an optimizer;
@@ -256,7 +261,7 @@ auto inspect(I& f, Pull& x) {
 }
 template <class I>
 auto inspect(I& f, Pulled& x) {
-  return f(x.ticket, x.slice, x.code, x.text, x.version, x.values);
+  return f(x.ticket, x.slice, x.code, x.text, x.version, x.values, x.local_steps, x.rate_scale);
 }
 template <class I>
 auto inspect(I& f, SliceSpec& x) {

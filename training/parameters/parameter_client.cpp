@@ -45,6 +45,7 @@ void ParameterClient::set_routes(ParameterRoutes routes) {
     const auto before =
         std::exchange(routes_, std::make_shared<const ParameterRoutes>(std::move(routes)));
     if (new_epoch && !mutant(Mutant::cache_over_epochs)) cache_.clear();
+    if (new_epoch) copies_.clear();
     if (new_epoch && !mutant(Mutant::sequence_over_epochs)) sequences_.clear();
     std::vector<RequestPtr> old;
     for (auto& [ticket, part] : parts_) {
@@ -136,6 +137,13 @@ void ParameterClient::start(const RequestPtr& request, Gradient gradient) {
   if (!fits) {
     lock.unlock();
     return request->reply(fits.code, fits.text, {});
+  }
+  if (copies_.used()) {
+    lock.unlock();
+    Outcome done;
+    if (copies_.take(*request, route->second, gradient, done) == ReplicaCopies::By::copy)
+      return request->reply(done.code, done.text, std::move(request->values));
+    lock.lock();
   }
   const TensorType type = request->collects(route->second);
   const Codec codec = request->codec_of(route->second, gradient);
@@ -320,6 +328,7 @@ void ParameterClient::answer(const RequestPtr& request, Errc code, const std::st
 void ParameterClient::on(Pulled m) {
   if (drops_at(FailPoint::client_pulled)) return;
   Replies replies;
+  RequestPtr whole;
   {
     std::lock_guard lock(mutex_);
     auto it = parts_.find(m.ticket);
@@ -360,17 +369,41 @@ void ParameterClient::on(Pulled m) {
         if (put.code != Errc::ok) {
           end(request, put.code, put.text, replies);
         } else {
+          request->round = {m.local_steps, m.version, m.rate_scale};
           parts_.erase(it);
-          if (--request->open == 0) {
-            const Failure failed = failure_of(  // reports lack of memory to the caller
-                [&] { request->finish(route->second, make_); });
-            answer(request, failed.code, failed.text, replies);
-          }
+          if (--request->open == 0 && finish(request, route->second, replies)) whole = request;
         }
       }
     }
   }
   run(replies);
+  if (!whole) return;
+  const Reply reply = whole->reply;  // an exception takes it from the request
+  const Failure failed = failure_of([&] { start(whole, {}); });
+  if (failed.code != Errc::ok) reply(failed.code, failed.text, {});
+}
+
+bool ParameterClient::finish(const RequestPtr& request, const ParameterRoute& route, Replies& out) {
+  const bool rows = request->by_rows(route);
+  if (rows && request->round.steps > 0) {
+    const int64_t bytes = route.shape.size() * size_of(route.dtype);
+    request->whole = bytes <= ReplicaCopies::kRowsBytesMax;
+    if (request->whole) return true;
+    answer(request, Errc::invalid_argument,
+           detail::concat(request->parameter, " has ", bytes, " bytes and is read by rows; a rule ",
+                          "of local steps copies it whole in each round, which is for at most ",
+                          ReplicaCopies::kRowsBytesMax, " bytes; train with another rule"),
+           out);
+    return false;
+  }
+  Outcome done;
+  if (!rows && request->at.step >= 0) done = copies_.begin(*request, route);
+  if (done) {  // a lack of memory is reported to the caller
+    const Failure failed = failure_of([&] { request->finish(route, make_); });
+    done = {failed.code, failed.text};
+  }
+  answer(request, done.code, done.text, out);
+  return false;
 }
 
 void ParameterClient::on(const Acknowledged& m) {
@@ -387,7 +420,10 @@ void ParameterClient::on(const Acknowledged& m) {
       end(request, m.code, m.text, replies);
     } else {
       if (log_ && request->kind == Kind::push)
-        log_({.slice = it->second.route->slice, .at = request->at, .epoch = request->epoch});
+        log_({.slice = it->second.route->slice,
+              .at = request->at,
+              .epoch = request->epoch,
+              .steps = std::max<int64_t>(1, request->number)});
       parts_.erase(it);
       if (--request->open == 0) answer(request, Errc::ok, {}, replies);
     }
@@ -435,6 +471,7 @@ void ParameterClient::retire(Errc code, const std::string& text) {
   fail_all(code, text);
   std::lock_guard lock(mutex_);
   cache_.clear();
+  copies_.clear();
   routes_ = std::make_shared<const ParameterRoutes>();
   sequences_.clear();
 }

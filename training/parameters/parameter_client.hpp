@@ -7,6 +7,8 @@
 // good, and turns its memory into that of new values; if no answer comes, the request is repeated
 // without the gradient.
 //
+// Within a round of local steps, copies answer (replica_copies.hpp).
+//
 // When it dies, requests under way are lost; their kernels end at the step's deadline.
 // Owner: the process's services. Thread: any.
 #pragma once
@@ -23,6 +25,7 @@
 
 #include "actors/observe/trace.hpp"
 #include "training/parameters/parameter_request.hpp"
+#include "training/parameters/replica_copies.hpp"
 
 namespace troupe {
 
@@ -40,6 +43,7 @@ struct TakenAnswer {
   int64_t version = -1;  // of the values; -1: an acknowledgement
   Tensor values = {};
   Codec::Kind codec = Codec::none;  // that the values came in
+  int64_t steps = 1;                // that the acknowledged push is of: `at` and those before it
 };
 
 class ParameterClient final : public ParameterPort {
@@ -136,6 +140,8 @@ class ParameterClient final : public ParameterPort {
   // Drops the request's parts, and answers it. answer(): all parts have been answered.
   void end(const RequestPtr& request, Errc code, const std::string& text, Replies& out);
   static void answer(const RequestPtr& request, Errc code, const std::string& text, Replies& out);
+  // All slices of a pull are here. True if whole slices are to be pulled in their place.
+  bool finish(const RequestPtr& request, const ParameterRoute& route, Replies& out);
   static void run(Replies& replies) {
     for (Ended& r : replies) r.reply(r.code, std::move(r.text), std::move(r.value));
   }
@@ -148,6 +154,7 @@ class ParameterClient final : public ParameterPort {
   Tracer* tracer_ = nullptr;
   std::function<void(const TakenAnswer&)> log_;
   Residuals residuals_;
+  ReplicaCopies copies_;
 
   mutable std::mutex mutex_;  // guards the rest
   std::shared_ptr<const ParameterRoutes> routes_ = std::make_shared<const ParameterRoutes>();

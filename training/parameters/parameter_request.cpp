@@ -57,7 +57,7 @@ bool same_layout(const ParameterRoute& a, const ParameterRoute& b) {
 // Rows are pulled alone if they are at most half of the parameter and no slice cuts through a row.
 // Otherwise whole slices are pulled, which this process may have cached.
 bool ParameterRequest::by_rows(const ParameterRoute& route) const {
-  if (kind != Kind::rows) return false;
+  if (kind != Kind::rows || whole) return false;
   const int64_t row = row_size_of(route);
   const auto between_rows = [row](const SliceRoute& s) {
     return s.offset % row == 0 && s.size % row == 0;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct ParameterRoute {
   Codec push = {}, pull = {};
   uint64_t seed = 0;  // of codecs that draw
   FlushPlan plan = {};
+  std::optional<Optimizer> optimizer = {};
 };
 
 // Requests copy by these numbers, and they come from another process. Throws:
@@ -71,6 +73,12 @@ struct ParameterRequest {
   caf::actor_clock::time_point started;
   Tensor values;                    // pull, rows: the values received so far
   Codec::Kind codec = Codec::none;  // of the gradient, or of the slices that are pulled
+  // pull, rows: of the newest answer, if the values begin a round of local steps.
+  struct {
+    int64_t steps = 0, version = 0;
+    double rate_scale = 1;
+  } round;
+  bool whole = false;  // rows: they are taken from whole slices
 
   const char* name() const;
   bool sends() const { return kind == Kind::push || kind == Kind::write; }
@@ -92,11 +100,12 @@ struct ParameterRequest {
   Tensor decoded(const ParameterRoute& route, Tensor pulled, const Make& make) const;
   // Requires: `pulled` has the elements that the share asked for.
   void put(const SliceShare& share, const ParameterRoute& route, const Tensor& pulled);
+  // True if rows alone are asked for, not whole slices.
+  bool by_rows(const ParameterRoute& route) const;
   // Gives the collected values the shape that was asked for. Throws: Error(out_of_memory).
   void finish(const ParameterRoute& route, const Make& make);
 
  private:
-  bool by_rows(const ParameterRoute& route) const;  // pulls rows, not whole slices
   // Selects the rows to pull from the slice; false if there are none.
   bool select_rows(const ParameterRoute& route, const SliceRoute& slice, SliceShare& share) const;
 };

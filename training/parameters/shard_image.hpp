@@ -20,6 +20,7 @@ struct SliceState {
   int64_t next_step = 0;                                               // of the slowest replica
   Tensor values;                                                       // [slice.size]
   std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;  // by name, each [slice.size]
+  int64_t accumulators_since = 0;         // SliceValues::accumulators_since
   std::vector<ReplicaProgress> progress;  // by replica; empty for an untrained slice
 };
 

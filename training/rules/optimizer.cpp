@@ -198,13 +198,13 @@ Loop<T> loop_of(const Optimizer& o) {
 }
 
 template <class T>
-Terms<T> terms_of(const Optimizer& o, int64_t t) {
+Terms<T> terms_of(const Optimizer& o, int64_t t, int64_t age) {
   const bool is_lamb = wants_whole_parameter(o);
   const bool is_adam = o.kind == "adam" || o.kind == "adamw" || is_lamb;
   const double rate = is_lamb ? 1 : learning_rate_at(o, t);
   const double keep1 = is_adam ? o.beta1 : o.rho;
-  const double c1 = is_adam ? 1 - std::pow(o.beta1, static_cast<double>(t)) : 1;
-  const double c2 = is_adam ? 1 - std::pow(o.beta2, static_cast<double>(t)) : 1;
+  const double c1 = is_adam ? 1 - std::pow(o.beta1, static_cast<double>(age)) : 1;
+  const double c2 = is_adam ? 1 - std::pow(o.beta2, static_cast<double>(age)) : 1;
   return {.rate = static_cast<T>(rate / c1),
           .momentum = static_cast<T>(o.momentum),
           .keep1 = static_cast<T>(keep1),
@@ -237,12 +237,12 @@ std::vector<std::string> optimizer_accumulators(const Optimizer& o) {
 }
 
 template <class T>
-OptimizerUpdate<T>::OptimizerUpdate(const Optimizer& optimizer, int64_t t)
-    : loop_(loop_of<T>(optimizer)), terms_(terms_of<T>(optimizer, t)) {}
+OptimizerUpdate<T>::OptimizerUpdate(const Optimizer& optimizer, int64_t t, int64_t age)
+    : loop_(loop_of<T>(optimizer)), terms_(terms_of<T>(optimizer, t, age)) {}
 
 template <class T>
-LambUpdate<T>::LambUpdate(const Optimizer& optimizer, int64_t t)
-    : terms_(terms_of<T>(optimizer, t)), rate_(learning_rate_at(optimizer, t)) {}
+LambUpdate<T>::LambUpdate(const Optimizer& optimizer, int64_t t, int64_t age)
+    : terms_(terms_of<T>(optimizer, t, age)), rate_(learning_rate_at(optimizer, t)) {}
 
 template <class T>
 void LambUpdate<T>::moments(int64_t n, const OptimizerArrays<T>& a) {

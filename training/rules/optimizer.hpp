@@ -45,14 +45,16 @@ struct OptimizerTerms {
   T epsilon, decay, beta, l1, l2;
 };
 
-// Update number `t`, counted from 1, by the formulas in troupe/optimizer.hpp. Terms that depend on
-// t alone (schedule, bias correction) are computed once, in double; everything per element in T.
+// Update number `t`, counted from 1, by the formulas in troupe/optimizer.hpp, of accumulators that
+// were zeros `age` updates ago, this one included. Terms that depend on t and age alone (schedule,
+// bias correction) are computed once, in double; everything per element in T.
 // Call it for any number of pieces. Requires: check_optimizer() passed, and not
 // wants_whole_parameter().
 template <class T>
 class OptimizerUpdate {
  public:
-  OptimizerUpdate(const Optimizer& optimizer, int64_t t);
+  OptimizerUpdate(const Optimizer& optimizer, int64_t t, int64_t age);
+  OptimizerUpdate(const Optimizer& optimizer, int64_t t) : OptimizerUpdate(optimizer, t, t) {}
   void operator()(int64_t n, const OptimizerArrays<T>& arrays) const { loop_(terms_, n, arrays); }
 
  private:
@@ -67,7 +69,8 @@ class OptimizerUpdate {
 template <class T>
 class LambUpdate {
  public:
-  LambUpdate(const Optimizer& optimizer, int64_t t);
+  LambUpdate(const Optimizer& optimizer, int64_t t, int64_t age);
+  LambUpdate(const Optimizer& optimizer, int64_t t) : LambUpdate(optimizer, t, t) {}
   // Writes the accumulators alone, and reads values at `before`.
   void moments(int64_t n, const OptimizerArrays<T>& arrays);
   // Requires: moments() of all pieces. Writes the values alone, and reads no gradients.

@@ -2,10 +2,12 @@
 #include "training/rules/rule.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "training/rules/rule_async.hpp"
 #include "training/rules/rule_backup.hpp"
+#include "training/rules/rule_local.hpp"
 #include "training/rules/rule_ssp.hpp"
 #include "training/rules/rule_sync.hpp"
 
@@ -49,7 +51,7 @@ Aggregation Aggregation::of(const std::string& parameter) const {
 }
 
 bool Aggregation::by_steps() const {
-  return (kind == Kind::sync || kind == Kind::sync_backup) &&
+  return (kind == Kind::sync || kind == Kind::sync_backup || local()) &&
          std::all_of(own.begin(), own.end(), [](const auto& one) { return one.second.by_steps(); });
 }
 
@@ -64,6 +66,13 @@ void check_rule(const Aggregation& rule, size_t replicas) {
   if (rule.bound < 0)
     throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
                 " wants a number of at least 0, got ", rule.bound);
+  if (rule.local() && rule.bound == 0)
+    throw Error(Errc::invalid_argument,
+                "a round of the rule local:H wants at least 1 step; name its number of steps");
+  if (!(rule.outer_rate > 0) || !(rule.outer_momentum >= 0) || !(rule.outer_momentum < 1) ||
+      !std::isfinite(rule.outer_rate))
+    throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
+                " wants an outer rate above 0 and an outer momentum from 0 to below 1");
   if (rule.kind != Kind::sync_backup) return;
   if (rule.bound == 0)
     throw Error(Errc::invalid_argument,
@@ -79,10 +88,14 @@ void check_rule(const Aggregation& rule, size_t replicas,
   check_rule(rule, replicas);
   for (const auto& [pattern, own] : rule.own) {
     using Kind = Aggregation::Kind;
-    if (own.kind == Kind::sync_backup || rule.kind == Kind::sync_backup)
-      throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
-                  " has parameters with rules of their own beside sync-backup, under which a step ",
-                  "is over for all parameters at once; take sync, async or ssp:S for each");
+    const auto alone = [](const Aggregation& r) {
+      return r.kind == Kind::sync_backup || r.local();
+    };
+    if (alone(own) || alone(rule))
+      throw Error(
+          Errc::invalid_argument, "the rule ", to_string(rule),
+          " has parameters with rules of their own beside sync-backup or local steps, which ",
+          "hold for all parameters at once; take sync, async or ssp:S for each");
     if (pattern.find_first_of("\"\\+=") != std::string::npos)
       throw Error(Errc::invalid_argument, "the rule ", to_string(rule), " names \"", pattern,
                   "\"; a name with one of \" \\ + = can have no rule of its own by itself: name ",
@@ -102,6 +115,11 @@ void check_rule(const Aggregation& rule, const Optimizer& optimizer, const std::
     throw Error(Errc::invalid_argument, what, " is trained by ftrl, whose sums hold for one ",
                 "learning rate, and ", to_string(rule),
                 " changes it; leave out the damping, or take another optimizer");
+  if (rule.local() && optimizer.kind == "ftrl")
+    throw Error(Errc::invalid_argument, what, " is trained by ftrl, whose sums make the values, ",
+                "and under ", to_string(rule),
+                " an optimizer begins anew in each round; take "
+                "another optimizer, or sync");
 }
 
 std::unique_ptr<AggregationRule> make_rule(const Aggregation& rule,
@@ -129,6 +147,8 @@ std::unique_ptr<AggregationRule> make_rule(const Aggregation& rule,
       return make_async_rule(rule, progress);
     case Aggregation::Kind::ssp:
       return make_ssp_rule(rule, progress);
+    case Aggregation::Kind::local:
+      return make_local_rule(rule, progress);
   }
   throw InternalError("unknown aggregation rule ", static_cast<int>(rule.kind));
 }

@@ -1,5 +1,6 @@
 // AggregationRule: when gradients of one slice become an update, and which values a pull may read.
-// Plain state. Kinds: rule_sync.cpp, rule_backup.cpp, rule_async.cpp, rule_ssp.cpp.
+// Plain state. Kinds: rule_sync.cpp, rule_backup.cpp, rule_async.cpp, rule_ssp.cpp,
+// rule_local.cpp.
 //
 // The shard refuses gradients that are out of sequence or fenced; a rule never sees them. One that
 // is not finite is refused as well, or comes without its values: it counts as its replica's.
@@ -19,12 +20,13 @@
 
 namespace troupe {
 
-// One replica's gradient for one step.
+// One replica's gradient for one step, or its change over a round of local steps.
 struct Contribution {
   int32_t replica = 0;
   int64_t step = 0;
   uint64_t incarnation = 0;
   Gradient gradient;  // undefined: it was not finite, and changes nothing
+  int64_t steps = 1;  // that it is of: `step` and those before it
 };
 
 // How far a replica has come with one slice; travels with snapshots, so that no push counts twice.
@@ -87,6 +89,9 @@ class AggregationRule {
   virtual bool take(std::vector<Contribution>& out) = 0;
 
   virtual PullVerdict pull(int32_t replica, int64_t step) const = 0;  // step -1: the newest
+  // The steps that a replica does by itself from the first one of a round on, before it pushes the
+  // change of them all; 0: it pushes the gradient of each step.
+  virtual int64_t local_steps(int64_t) const { return 0; }
   // No pull of this step or an earlier one waits. It moves in push(), take(), skip() and go_on().
   virtual int64_t open_to() const = 0;
   // Replicas that the calls above have looked at one by one, for tests of their cost.

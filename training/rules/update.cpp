@@ -126,13 +126,13 @@ template <class T>
 void apply_blocks(const Optimizer& optimizer, std::span<const Contribution> gradients,
                   const Tensor& from, Tensor& to, SliceValues& state, Lanes* lanes) {
   const Update<T> update(gradients, from, to, state);
-  const int64_t t = state.version + 1;
+  const int64_t t = state.version + 1, age = t - state.accumulators_since;
   if (!wants_whole_parameter(optimizer)) {
-    const OptimizerUpdate<T> each(optimizer, t);
+    const OptimizerUpdate<T> each(optimizer, t, age);
     return in_jobs(lanes, update.size, kUpdateJob,
                    [&](int64_t begin, int64_t end) { update.only_pass(begin, end, each); });
   }
-  LambUpdate<T> lamb(optimizer, t);
+  LambUpdate<T> lamb(optimizer, t, age);
   update.first_pass(0, update.size,
                     [&](int64_t n, const OptimizerArrays<T>& a) { lamb.moments(n, a); });
   update.second_pass([&](int64_t n, const OptimizerArrays<T>& a) { lamb.step(n, a); });
@@ -288,7 +288,8 @@ void apply_rows(const Optimizer& optimizer, const Gradient& rows, Tensor& values
   all.values = values.mutable_data<T>();
   for (size_t s = 0; s < state.optimizer_accumulators.size(); ++s)
     all.accumulators[s] = state.optimizer_accumulators[s].second.mutable_data<T>();
-  const OptimizerUpdate<T> update(optimizer, state.version + 1);
+  const OptimizerUpdate<T> update(optimizer, state.version + 1,
+                                  state.version + 1 - state.accumulators_since);
   const T* gradient = rows.values.data<T>();
   const int64_t width = rows.row_size();
   if (width < 64)

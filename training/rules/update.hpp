@@ -43,6 +43,7 @@ struct SliceValues {
   Gradient previous_rows;
   RowsRead read;
   std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;  // by name, [n]
+  int64_t accumulators_since = 0;  // the version at which they were zeros
 };
 
 // Accumulators of zeros for `optimizer`. Throws: Error(invalid_argument) for an unknown optimizer.

@@ -10,6 +10,7 @@
 #include "training/parameters/write_kind.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/row_slices.hpp"
+#include "training/rules/rule_local.hpp"
 #include "training/shards/slice_fit.hpp"
 
 namespace troupe {
@@ -34,6 +35,16 @@ Gradient copy_of(Gradient gradient) {  // the caller has the other owner
   make_writable(gradient.values);
   if (gradient.by_rows()) make_writable(gradient.indices);
   return gradient;
+}
+
+// The accumulators of the optimizer that makes the updates: the slice's, or that of the rule over
+// rounds of local steps.
+std::vector<std::pair<std::string, Tensor>> fresh_accumulators(const Aggregation& rule,
+                                                               const Slice& slice) {
+  if (!rule.local()) return zero_accumulators(*slice.optimizer, slice.dtype, slice.size);
+  auto out = zero_accumulators(outer_optimizer(rule), slice.dtype, slice.size);
+  for (auto& [name, tensor] : out) name = kOuterMomentum;
+  return out;
 }
 
 Tensor flat(Tensor values) {
@@ -74,9 +85,7 @@ Outcome HeldSlice::set_initial(Tensor values) {
     return {Errc::stale, detail::concat("the shard is ", to_string(terms_.state),
                                         "; only an empty one takes initial values")};
   values_.values = flat(std::move(values));
-  if (slice_.optimizer)
-    values_.optimizer_accumulators =
-        zero_accumulators(*slice_.optimizer, slice_.dtype, slice_.size);
+  if (slice_.optimizer) values_.optimizer_accumulators = fresh_accumulators(terms_.rule, slice_);
   return {};
 }
 
@@ -93,14 +102,18 @@ Outcome HeldSlice::check(SliceState&& state, Restored& out) const {
   out.next_step = state.next_step;
   out.values.values = flat(std::move(state.values));
   if (!slice_.optimizer) return {};
-  out.values.optimizer_accumulators =
-      zero_accumulators(*slice_.optimizer, slice_.dtype, slice_.size);
+  out.values.optimizer_accumulators = fresh_accumulators(terms_.rule, slice_);
+  size_t restored = 0;
   for (auto& [name, tensor] : out.values.optimizer_accumulators)
     for (auto& [given_name, given] : state.optimizer_accumulators)
-      if (name == given_name && !mutant(Mutant::accumulators_not_restored)) {
+      if (name == given_name) {
         if (Outcome o = check_values(slice_, given, name.c_str()); !o) return o;
-        tensor = flat(std::move(given));
+        if (!mutant(Mutant::accumulators_not_restored)) tensor = flat(std::move(given));
+        ++restored;
       }
+  out.values.accumulators_since = restored == out.values.optimizer_accumulators.size()
+                                      ? state.accumulators_since
+                                      : state.version;
   try {
     const std::string& name = mutant(Mutant::own_rule_ignored) ? "" : slice_.parameter;
     out.rule = make_rule(terms_.rule.of(name), progress_of(state, terms_.replicas));
@@ -123,6 +136,14 @@ void HeldSlice::set_rule(std::unique_ptr<AggregationRule> rule, ShardActions& ou
                      rule_->next_step(), ", before this gradient counted");
   for (const auto& [from, tickets] : std::exchange(unacknowledged_, {}))
     refuse(from.first, tickets, PushRefusal::step, Errc::stale, why, out);
+  auto fresh = fresh_accumulators(terms_.rule, slice_);
+  const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };
+  auto& present = values_.optimizer_accumulators;
+  if (values_.values.defined() &&
+      !std::equal(present.begin(), present.end(), fresh.begin(), fresh.end(), same)) {
+    present = std::move(fresh);  // inner and outer optimizers take turns, and begin anew
+    values_.accumulators_since = values_.version;
+  }
   // Steps are counted anew, so it is no step's version.
   values_.previous_version = -1;
   if (!aggregation().by_steps()) values_.previous.reset();
@@ -160,6 +181,7 @@ SliceState HeldSlice::image() const {
   s.version = values_.version;
   s.values = values_.values;
   s.optimizer_accumulators = values_.optimizer_accumulators;
+  s.accumulators_since = values_.accumulators_since;
   if (rule_) {
     s.next_step = rule_->next_step();
     s.progress = rule_->progress();
@@ -225,6 +247,16 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
               detail::concat(describe(slice_),
                              " is trained, so gradients alone change it; write to a parameter that "
                              "no gradient is pushed to"));
+  if (rule_ && terms_.rule.local() && p.number == 0)
+    return no(PushRefusal::type, Errc::invalid_argument,
+              detail::concat("under ", to_string(terms_.rule), " replica ", p.replica,
+                             " pushes the change of ", describe(slice_),
+                             " over a round, and this is a gradient; read the parameter and push "
+                             "its gradient in one process, in every step"));
+  if (rule_ && !terms_.rule.local() && p.number > 0)
+    return no(PushRefusal::step, Errc::stale,
+              detail::concat("the change of ", describe(slice_), " over ", p.number,
+                             " local steps came when the rule was ", to_string(terms_.rule)));
   if (!p.gradient.defined() && p.write == 0 && p.step >= 0 && p.sequence >= 0)
     return ask_again(p, {from, p.ticket}, out);
   if (const Outcome fits = check_push(slice_, p, values_.read); !fits)
@@ -310,7 +342,7 @@ void HeldSlice::write(const Push& p, const Tickets& tickets, ShardActions& out) 
                                  "parameter, so that its values do not depend on who was first; "
                                  "let replica 0 do it, or train asynchronously"),
                   out);
-  if (const std::string why = written_.too_old(p); !why.empty())
+  if (const std::string why = written_.too_old(p, aggregation()); !why.empty())
     return refuse(p.replica, tickets, PushRefusal::step, Errc::stale, why, out);
   if (written_.has(p)) {
     ++pushes_.of(p.replica).duplicate;
@@ -344,7 +376,8 @@ void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
   if (mutant(Mutant::ack_before_apply)) acknowledge(tickets, Errc::ok, {}, out);
   unacknowledged_[{p.replica, p.step}] = std::move(tickets);
   const int64_t open = rule_->open_to();
-  rule_->push({p.replica, p.step, p.incarnation, std::move(p.gradient)});
+  rule_->push(
+      {p.replica, p.step, p.incarnation, std::move(p.gradient), std::max<int64_t>(1, p.number)});
   update_while_due(open, out);
 }
 
@@ -403,18 +436,22 @@ void HeldSlice::update_while_due(int64_t open, ShardActions& out) {
 
 void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) {
   fail_point(FailPoint::shard_apply_before);
-  AppliedUpdate applied{
-      .epoch = terms_.epoch, .slice = slice_.id, .from = {}, .rule = aggregation()};
+  AppliedUpdate applied{.epoch = terms_.epoch,
+                        .slice = slice_.id,
+                        .steps = gradients.at(0).steps,
+                        .from = {},
+                        .rule = aggregation()};
   std::erase_if(gradients, [&](const Contribution& c) {
     if (c.gradient.defined()) return false;
     applied.skipped.push_back({c.replica, c.step, c.incarnation});
     return true;
   });
   const int64_t stale = readers_.note_staleness(gradients, values_.version, use_.staleness);
-  std::optional<Optimizer> damped;
+  std::optional<Optimizer> other;
   if (aggregation().damped && stale > 0)
-    damped = at_rate_scale(*optimizer_, 1.0 / static_cast<double>(1 + stale));
-  const Optimizer& optimizer = damped ? *damped : *optimizer_;
+    other = at_rate_scale(*optimizer_, 1.0 / static_cast<double>(1 + stale));
+  if (aggregation().local()) other = outer_optimizer(aggregation());
+  const Optimizer& optimizer = other ? *other : *optimizer_;
   if (terms_.applied_log) {
     applied.optimizer = optimizer;
     for (const Contribution& c : gradients) {
@@ -428,6 +465,7 @@ void HeldSlice::update(std::vector<Contribution>& gradients, ShardActions& out) 
                        {terms_.lanes, room_of(gradients[0].gradient, terms_.memory),
                         terms_.memory.segments}))
     ++terms_.counters.copies;
+  values_.version += applied.steps - 1;  // schedules count local steps, too
   ++terms_.counters.updates;
   applied.version = values_.version;
   if (terms_.applied_log) terms_.applied_log(applied);
@@ -486,7 +524,7 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
   if (terms_.state != ShardState::serving) return false;
   using Verdict = AggregationRule::PullVerdict;
   Verdict verdict = this->verdict(p);
-  if (verdict.kind == Verdict::previous && rule_ && values_.previous_version != values_.version - 1)
+  if (verdict.kind == Verdict::previous && rule_ && values_.previous_version < 0)
     verdict = {Verdict::gone,
                detail::concat("the values of step ", p.step, " of ", describe(slice_),
                               " are older than what the shard was restored from, or were let go "
@@ -497,8 +535,10 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
     return true;
   }
   const bool previous = verdict.kind == Verdict::previous;
-  Pulled answer{p.ticket, p.slice, Errc::ok, {}, values_.version - (previous ? 1 : 0), {}};
-  if (previous && !rule_) answer.version = written_.version_before();
+  Pulled answer{p.ticket, p.slice, Errc::ok, {}, values_.version, {}};
+  if (previous) answer.version = rule_ ? values_.previous_version : written_.version_before();
+  if (rule_ && p.step >= 0) answer.local_steps = rule_->local_steps(p.step);
+  answer.rate_scale = terms_.rate_scale;
   if (answer.version == p.have_version && !p.rows.defined()) {
     ++terms_.counters.pulls_unchanged;
   } else {

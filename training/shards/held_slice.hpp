@@ -36,6 +36,7 @@ struct AppliedUpdate {
   uint64_t epoch = 0;
   uint32_t slice = 0;
   int64_t version = 0;  // after it
+  int64_t steps = 1;    // that it is of
   struct From {
     int32_t replica;
     int64_t step;

@@ -140,16 +140,22 @@ ReplicaProgress& WrittenValues::done_by(const Push& p) {
       .first->second;
 }
 
-bool WrittenValues::has(const Push& p) { return p.step < begins_ || done_by(p).has(p.step); }
+bool WrittenValues::has(const Push& p) {
+  if (p.step < begins_) return true;
+  const ReplicaProgress& done = done_by(p);
+  return done.behind(p.step) >= ReplicaProgress::kWindow || done.has(p.step);
+}
 
-std::string WrittenValues::too_old(const Push& p) {
+std::string WrittenValues::too_old(const Push& p, const Aggregation& rule) {
   const ReplicaProgress& done = done_by(p);
   const bool old = p.step >= begins_ && done.behind(p.step) >= ReplicaProgress::kWindow;
+  // A replica that does a round of local steps again has written in each of them before.
+  if (rule.local()) return {};
   return old ? done.too_old(p.step) : std::string();
 }
 
 std::optional<int32_t> WrittenValues::other_writer(const Push& p, const Aggregation& rule) const {
-  if (rule != Aggregation::sync || replica_ < 0 || replica_ == p.replica) return std::nullopt;
+  if (!rule.repeats() || replica_ < 0 || replica_ == p.replica) return std::nullopt;
   return replica_;
 }
 

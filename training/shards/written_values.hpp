@@ -23,7 +23,7 @@ class WrittenValues {
 
   // The reason why nobody knows if this write has changed the values before: its step is too old.
   // Empty: has() knows.
-  std::string too_old(const Push& push);
+  std::string too_old(const Push& push, const Aggregation& rule);
   bool has(const Push& push);  // Requires: too_old() is empty.
   // Another replica that has written, if it excludes this one.
   std::optional<int32_t> other_writer(const Push& push, const Aggregation& rule) const;

@@ -26,6 +26,16 @@ inline void lose_and_kill(PresetFaults& plan) {
   plan.kill_workers(plan.draw.between(0, 2));
   plan.kill_ps(plan.draw.between(0, 1));
 }
+// Rounds of local steps, which whole trainings have, by an optimizer that can begin anew in each.
+inline void local_steps(Draw& draw, SimClusterOptions& o) {
+  o.rule = {.kind = Aggregation::Kind::local, .bound = draw.between(1, 4)};
+  if (draw.chance(0.5)) o.rule.outer_rate = 0.7, o.rule.outer_momentum = 0.9;
+  o.steps = o.rule.bound * draw.between(2, 3);
+  o.checkpoint_every = draw.between(0, 4);
+  o.pause_every = draw.between(0, 3);
+  o.pace_ms = draw.chance(0.5) ? 50 : 0;
+  if (o.optimizer == "ftrl") o.optimizer = "adam";
+}
 inline void ps_links(Draw& draw, SimClusterOptions& o) {
   o.checkpoint_every = draw.between(0, 2);
   o.pace_ms = draw.chance(0.5) ? 300 : 0;
@@ -42,6 +52,23 @@ inline std::map<int64_t, Aggregation> draw_switches(Draw& draw, const SimCluster
                                  {Kind::async, 0, damped},
                                  {Kind::ssp, draw.between(0, 2), damped}};
     out[step] = rules[draw.below(std::size(rules))];
+  }
+  return out;
+}
+
+// The same with rounds of local steps, and changes at their ends.
+inline std::map<int64_t, Aggregation> draw_local_switches(Draw& draw, const SimClusterOptions& o) {
+  using Kind = Aggregation::Kind;
+  std::map<int64_t, Aggregation> out;
+  for (int64_t step = draw.between(1, 3); step < o.steps;) {
+    const Aggregation rules[] = {Aggregation::sync,
+                                 {.kind = Kind::local, .bound = 2},
+                                 {.kind = Kind::local, .bound = 2, .outer_momentum = 0.5},
+                                 {Kind::async},
+                                 {Kind::ssp, 1}};
+    const Aggregation& rule = out[step] = rules[draw.below(std::size(rules))];
+    step += draw.between(1, 2);
+    if (rule.local()) step += step % 2;
   }
   return out;
 }
@@ -177,6 +204,31 @@ inline std::vector<Preset> presets() {
          o.pace_ms = draw.chance(0.5) ? 50 : 0;
        },
        lose_and_kill},
+      {"cluster-local", 40,
+       [](Draw& draw, SimClusterOptions& o) {
+         local_steps(draw, o);
+         o.edges = draw.chance(0.3);
+       },
+       [](PresetFaults& plan) {
+         if (plan.draw.chance(0.5)) plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 2));
+         plan.kill_ps(plan.draw.between(0, 1));
+         plan.cut_workers(plan.draw.between(0, 1));
+         plan.freeze_workers(plan.draw.between(0, 1));
+       }},
+      {"cluster-local-rules", 30,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.steps = 2 * draw.between(3, 6);
+         o.checkpoint_every = draw.between(0, 3);
+         o.pace_ms = draw.chance(0.5) ? 50 : 0;
+         if (o.optimizer == "ftrl") o.optimizer = "adam";
+         o.switches = draw_local_switches(draw, o);
+       },
+       [](PresetFaults& plan) {
+         if (plan.draw.chance(0.5)) plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 1));
+         plan.kill_ps(plan.draw.between(0, 1));
+       }},
       // All rules after each other, in one training.
       {"cluster-rules", 40,
        [](Draw& draw, SimClusterOptions& o) {
