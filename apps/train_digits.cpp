@@ -176,9 +176,9 @@ std::vector<Aggregation> rules_of(const Options& given) {
   if (!given.rule && given.switches) return {Aggregation::sync};
   if (!given.rule) return {Aggregation::sync, Aggregation::async};
   const Aggregation rule = aggregation_from_string(*given.rule);
-  if (given.verify && rule != Aggregation::sync)
-    throw Error(Errc::invalid_argument, "--verify compares synchronous weights; leave out --rule ",
-                *given.rule);
+  if (given.verify && !rule.repeats())
+    throw Error(Errc::invalid_argument, "--verify compares weights that every run has, as under ",
+                "sync and local:H; leave out --rule ", *given.rule);
   return {rule};
 }
 
@@ -196,15 +196,15 @@ bool judge(const Outcomes& results, double wanted) {
   return good;
 }
 
-// The synchronous training again, in this process, where nothing dies.
-bool verify(const Setting& s, const Options& given, const Batches& batches, int64_t towers,
-            const ProcessOptions& process, const std::string& expected) {
-  std::printf("the same synchronous training, undisturbed, in one process: ");
+// The first training again, in this process, where nothing dies.
+bool verify(const Setting& s, const Options& given, const Aggregation& rule, const Batches& batches,
+            int64_t towers, const ProcessOptions& process, const std::string& expected) {
+  std::printf("the same training by %s, undisturbed, in one process: ", to_string(rule).c_str());
   std::fflush(stdout);
   Graph graph(process.ops);
   const Network net = build(graph, s, batches, towers, 0);
   Session session = Session::local(graph, process);
-  const TrainResult result = train(session, net.towers, train_options(s, Aggregation::sync, given));
+  const TrainResult result = train(session, net.towers, train_options(s, rule, given));
   const bool equal = result.weights_sha256 == expected;
   std::printf("sha256 %s: %s\n", result.weights_sha256.c_str(),
               equal ? "equal, to the bit" : "NOT EQUAL");
@@ -279,8 +279,9 @@ int run(const Options& given) {
       trace.c_str(), picture.c_str(), write_plot(out, "curve", curve, say).c_str());
 
   bool good = true;
-  if ((given.kill || given.verify) && rules.front() == Aggregation::sync && switches.empty())
-    good = verify(s, given, batches, towers, process, results[0].second.result.weights_sha256);
+  if ((given.kill || given.verify) && rules.front().repeats() && switches.empty())
+    good = verify(s, given, rules.front(), batches, towers, process,
+                  results[0].second.result.weights_sha256);
   return judge(results, s.wanted_accuracy) && good ? 0 : 1;
 }
 

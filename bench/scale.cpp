@@ -68,6 +68,7 @@ class Trainer {
     TrainOptions options;
     options.rule = rule;
     options.steps = kUntimed + steps;
+    if (rule.local()) options.steps = (options.steps + rule.bound - 1) / rule.bound * rule.bound;
     options.anew = true;
     std::chrono::steady_clock::time_point begin, end;
     double first = 0;
@@ -76,17 +77,27 @@ class Trainer {
       if (p.step == kUntimed) begin = std::chrono::steady_clock::now();
       if (p.step == p.steps) end = std::chrono::steady_clock::now();
     };
+    const int64_t before = bytes();
     const TrainResult result = train(session_, towers_, options);
+    bytes_per_step_ = static_cast<double>(bytes() - before) / static_cast<double>(result.steps);
     if (!(result.loss < first))
       throw InternalError("the loss went from ", first, " to ", result.loss,
                           ": nothing was learned");
     weights_ = result.weights_sha256;
-    return static_cast<double>(batch_ * steps) * static_cast<double>(towers_.size()) /
-           std::chrono::duration<double>(end - begin).count();
+    return static_cast<double>(batch_ * (result.steps - kUntimed)) *
+           static_cast<double>(towers_.size()) / std::chrono::duration<double>(end - begin).count();
   }
+  // Values and gradients to and from shards in each step of the latest turn.
+  double bytes_per_step() const { return bytes_per_step_; }
   const std::string& weights() const { return weights_; }  // their hash after the latest turn
 
  private:
+  int64_t bytes() {
+    int64_t out = 0;
+    for (const ParameterSlice& s : parameter_slices(session_))
+      out += s.pulled_bytes + s.pushed_bytes;
+    return out;
+  }
   void add_replica(const std::string& name, int64_t replica, const std::string& device) {
     const auto scope = graph_.scope({.device = device, .replica = replica});
     const Model model = make_model(graph_, name, {.held = true});
@@ -100,6 +111,7 @@ class Trainer {
   std::vector<Tower> towers_;
   int64_t batch_ = 0;
   std::string weights_;
+  double bytes_per_step_ = 0;
 };
 
 }  // namespace
@@ -130,7 +142,7 @@ int scale(const Options& options) {
       way.rates.push_back(way.trainer->turn(rule, steps));
       way.ratios.push_back(way.rates.back() / ways[0].rates.back());
     }
-  if (rule == Aggregation::sync && ways[1].trainer->weights() != ways[2].trainer->weights())
+  if (rule.repeats() && ways[1].trainer->weights() != ways[2].trainer->weights())
     throw InternalError("the weights differ with and without a ps");
 
   for (const Way& way : ways) {
@@ -142,6 +154,8 @@ int scale(const Options& options) {
         {"rounds", std::to_string(rounds)},
         {"statistic", "\"median\""}};
     report(options, "scale", "examples_per_s", quantile(way.rates, 0.5), "1/s", config);
+    report(options, "scale", "parameter_bytes_per_step", way.trainer->bytes_per_step(), "B",
+           config);
     // The two rates of a ratio are of one round, which other work on the machine slows alike.
     if (&way != &ways[0])
       report(options, "scale", "of_one_process", quantile(way.ratios, 0.5), "times", config);

@@ -23,9 +23,10 @@
 #include "apps/program/progress_line.hpp"
 #include "troupe/training.hpp"
 
+// For --help.
 inline constexpr const char* kRules =
-    "sync, sync-backup:B, async, async-damped, ssp:S or ssp-damped:S; and +NAME=RULE for a "
-    "parameter";  // for --help
+    "sync, sync-backup:B, async, async-damped, ssp:S, ssp-damped:S, local:H or diloco:H; and "
+    "+NAME=RULE for a parameter";
 
 struct ProgramOptions {
   std::string name;  // of the program

@@ -97,8 +97,8 @@ void accuracy(const Options& options) {
   const StepTimes times = fitted(options);
   const Dataset digits = load_digits(TROUPE_SOURCE_DIR "/data/digits.csv.gz");
   Plot plot{"Digits, 20 workers in virtual time", "virtual seconds", "% of the test images"};
-  for (const char* const rule :
-       {"sync", "sync-backup:2", "ssp:1", "ssp-damped:1", "async", "async-damped"}) {
+  for (const char* const rule : {"sync", "sync-backup:2", "ssp:1", "ssp-damped:1", "async",
+                                 "async-damped", "local:8", "diloco:8"}) {
     const Learning curve = learn_digits(digits, aggregation_from_string(rule), times,
                                         static_cast<double>(kLearnSeconds));
     const std::vector<std::pair<std::string, std::string>> config = {

@@ -80,8 +80,12 @@ void VirtualWorkers::pass_to_next() {
     throw InternalError("all virtual workers wait: ", shard_of_[0]->waiting_for());
   now_ = next;
   if (next < link_.next()) {
-    link_.add(now_, computing_.top().worker);
+    const int32_t ready = computing_.top().worker;
     computing_.pop();
+    if (workers_[static_cast<size_t>(ready)].within_round())
+      step_alone(ready);
+    else
+      link_.add(now_, ready);
     return;
   }
   const int32_t worker = link_.end(now_);
@@ -100,6 +104,7 @@ void VirtualWorkers::pull(int32_t worker) {
   w.over = w.computed = false;
   w.open = shard_of_.size();
   w.values.assign(shard_of_.size(), {});
+  w.copies.clear();
   newest_step_ = std::max(newest_step_, w.step);
   for (size_t i = 0; i < shard_of_.size(); ++i) {
     ++messages_;
@@ -113,10 +118,28 @@ void VirtualWorkers::pull(int32_t worker) {
   }
 }
 
-void VirtualWorkers::push(int32_t worker) {
+std::vector<Tensor> VirtualWorkers::compute(int32_t worker) {
   Worker& w = workers_[static_cast<size_t>(worker)];
   std::vector<Tensor> gradients = compute_(worker, w.step, w.values);
   w.values.clear();
+  for (size_t i = 0; i < w.copies.size(); ++i) w.copies[i]->update(gradients[i]);
+  return gradients;
+}
+
+void VirtualWorkers::step_alone(int32_t worker) {
+  Worker& w = workers_[static_cast<size_t>(worker)];
+  compute(worker);
+  steps_.push_back(now_ - std::exchange(w.began, now_));
+  ++w.step;
+  for (const auto& copy : w.copies) w.values.push_back(copy->values(w.step));
+  computing_.push({now_ + settings_.times.at(settings_.seed, worker, w.step), worker});
+}
+
+void VirtualWorkers::push(int32_t worker) {
+  Worker& w = workers_[static_cast<size_t>(worker)];
+  std::vector<Tensor> gradients = compute(worker);
+  for (size_t i = 0; i < w.copies.size(); ++i) gradients[i] = w.copies[i]->change();
+  const ReplicaCopy::Round round = w.copies.empty() ? ReplicaCopy::Round{} : w.copies[0]->round();
   w.open = shard_of_.size();
   const int64_t sequence = w.sequence++;
   const int64_t step = w.step;
@@ -131,7 +154,8 @@ void VirtualWorkers::push(int32_t worker) {
                         .epoch = kEpoch,
                         .ticket = static_cast<uint64_t>(step),
                         .gradient = std::move(gradients[i]),
-                        .first = step},
+                        .first = step,
+                        .number = round.end - round.first},
                        static_cast<uint64_t>(worker), answers_);
     if (i == 0 && shard_of_[0]->version(0) > version) updates_.push_back(now_);
   }
@@ -152,6 +176,12 @@ void VirtualWorkers::take(int32_t worker, Pulled& answer) {
   Worker& w = workers_[static_cast<size_t>(worker)];
   if (answer.code == Errc::stale) w.over = true;
   if (answer.code != Errc::ok && !w.over) throw InternalError("a pull failed: ", answer.text);
+  if (answer.local_steps > 0) {
+    w.copies.resize(shard_of_.size());
+    w.copies[answer.slice] = std::make_unique<ReplicaCopy>(
+        ReplicaCopy::Round{w.step, w.step + answer.local_steps, answer.version}, answer.values,
+        *shard_of_[answer.slice]->find(answer.slice)->slice().optimizer);
+  }
   w.values[answer.slice] = std::move(answer.values);
   if (--w.open > 0) return;
   if (w.over)

@@ -4,6 +4,9 @@
 // rule; the messages go to them directly. Pulled values and gradients
 // share the link of the servers.
 //
+// Under a rule of local steps a worker has copies (training/parameters/replica_copy.hpp), and uses
+// the link at the ends of rounds alone.
+//
 // A worker that is late under a rule with backups goes on at the newest step, as by TrainLoop.
 // Owner: a benchmark or a test. Thread: its caller's.
 #pragma once
@@ -17,6 +20,7 @@
 
 #include "bench/rules/shared_link.hpp"
 #include "bench/rules/step_times.hpp"
+#include "training/parameters/replica_copy.hpp"
 #include "training/shards/shard.hpp"
 
 namespace troupe::bench {
@@ -61,6 +65,9 @@ class VirtualWorkers {
     bool computed = false;  // the gradients of the step
     std::vector<Tensor> values;
     int64_t sequence = 0;
+    std::vector<std::unique_ptr<ReplicaCopy>> copies;  // by slice; empty: no local steps
+    // The step that it does is not the last one of a round.
+    bool within_round() const { return !copies.empty() && step + 1 < copies[0]->round().end; }
   };
   struct Computed {
     double at;
@@ -74,6 +81,9 @@ class VirtualWorkers {
   void pass_to_next();
   void pull(int32_t worker);
   void push(int32_t worker);
+  // The gradients of the worker's step, and their updates of its copies, if it has some.
+  std::vector<Tensor> compute(int32_t worker);
+  void step_alone(int32_t worker);
   void take_answers();
   void take(int32_t worker, Pulled& answer);
   void take(int32_t worker, Acknowledged& answer);

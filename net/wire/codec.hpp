@@ -10,6 +10,7 @@
 // time.
 #pragma once
 
+#include <bit>
 #include <cstring>
 #include <span>
 #include <string>

@@ -47,7 +47,7 @@ bench 'lookups_of_memory lookups_per_s of_smaller of_smaller_best step_us step_u
   embedding --rows 1k,2000 --bulk 256
 bench 'pushes_per_s pushes_per_s_most' shard --workers 2
 bench 'bytes decode_gb_per_s encode_gb_per_s pays_below_gb_per_s' compress --mib 1
-bench 'examples_per_s of_one_process' scale --workers 1 --rounds 1 --steps 10
+bench 'examples_per_s of_one_process parameter_bytes_per_step' scale --workers 1 --rounds 1 --steps 10
 bench 'all_reduce_us all_reduce_us_best loopback_us memory_us of_loopback of_memory' collective --kib 4 --processes 3
 bench 'edge_of_scalar_us size_costs_us' transfer --mib 1 --rounds 5
 bench 'idle_cpu_percent idle_rss_mib' footprint --seconds 1
