@@ -51,12 +51,12 @@ class ShardLedger {
               std::map<int64_t, Aggregation> switches = {})
       : rules_{rule, std::move(switches)}, replicas_(replicas), steps_(steps), golden_(golden) {}
 
-  // The gradients that are not finite, of all slices; without this call none is.
-  void expect_bad(std::function<bool(int32_t replica, int64_t step)> is_bad) {
-    expected_.is_bad = std::move(is_bad);
-  }
-  // Values that clients get in a training step travel in this codec; without this call in none.
-  void expect_values(Codec::Kind codec) { expected_.values = codec; }
+  struct Expected {
+    // The gradients that are not finite, of all slices.
+    std::function<bool(int32_t replica, int64_t step)> is_bad = {};
+    Codec::Kind values = Codec::none;  // of those that clients get in a training step
+  };
+  void expect(Expected expected) { expected_ = std::move(expected); }
   // Does not throw, since a shard calls it; look() throws the violation later.
   void applied(const Shard::Applied& a) {
     if (closed_) return;
@@ -95,7 +95,7 @@ class ShardLedger {
   }
   // The step has ended well, so all its gradients were acknowledged.
   void step_done(int32_t replica, int64_t step) const {
-    const Aggregation& rule = rule_of(step);
+    const Aggregation& rule = rule_at(step);
     if (rule.local() && (step + 1) % rule.bound != 0) return;  // a step within a round
     for (const auto& [slice, book] : books_)
       if (!book.ever.count(cell(replica, step)))
@@ -285,7 +285,8 @@ class ShardLedger {
                                            " has read version ", a.version, " of slice ", a.slice)};
     const int64_t least =
         a.at.step + (replicas_ - 1) * std::max<int64_t>(0, a.at.step - rule_of(a.slice, 0).bound);
-    if (only(a.slice, Aggregation::Kind::ssp) && a.version < least)
+    const bool ssp = !switching() && rule_of(a.slice, 0).kind == Aggregation::Kind::ssp;
+    if (ssp && a.version < least)
       throw Violation{"I6", detail::concat("step ", a.at.step, " of replica ", a.at.replica,
                                            " has read version ", a.version, " of slice ", a.slice,
                                            ", and its bound wants at least ", least)};
@@ -357,18 +358,16 @@ class ShardLedger {
     return all;
   }
   bool switching() const { return !rules_.later.empty(); }
-  bool only(uint32_t slice, Aggregation::Kind kind) const {
-    return !switching() && rule_of(slice, 0).kind == kind;
-  }
   // Every version has the bits of a run without faults, and is the number of its steps. Sums of
   // steps that read values of other rules as well have none to repeat.
   bool exact(uint32_t slice) const { return !switching() && rule_of(slice, 0).repeats(); }
-  Aggregation rule_of(uint32_t slice, int64_t step) const {
+  const Aggregation& rule_at(int64_t step) const {
     const auto later = rules_.later.upper_bound(step);
-    const Aggregation& all =
-        later == rules_.later.begin() ? rules_.first : std::prev(later)->second;
+    return later == rules_.later.begin() ? rules_.first : std::prev(later)->second;
+  }
+  Aggregation rule_of(uint32_t slice, int64_t step) const {
     const auto seen = seen_.find(slice);
-    return all.of(seen == seen_.end() ? "" : seen->second.parameter);
+    return rule_at(step).of(seen == seen_.end() ? "" : seen->second.parameter);
   }
   // True if this gradient may be missing in its update.
   bool is_late(uint32_t slice, const Book& book, size_t i) const {
@@ -488,10 +487,7 @@ class ShardLedger {
   const int32_t replicas_;
   const int64_t steps_;
   const HashChain* const golden_;
-  struct {
-    std::function<bool(int32_t replica, int64_t step)> is_bad = {};
-    Codec::Kind values = Codec::none;  // that they travel in
-  } expected_;
+  Expected expected_;
   std::map<uint32_t, Book> books_;  // by slice
   std::map<uint32_t, Slice> seen_;
   HashChain chain_;

@@ -33,7 +33,7 @@ struct SimWorld {
     net.faults.one_machine = o.one_machine;
     disk.lie_on_sync = o.lying_disk;
     if (!o.compression.values.empty())
-      ledger.expect_values(codec_from_string(o.compression.values).kind);
+      ledger.expect({.values = codec_from_string(o.compression.values).kind});
     injuries.lasts_until(net.now());
   }
   TimePoint in_ms(int64_t ms) const { return net.now() + std::chrono::milliseconds(ms); }

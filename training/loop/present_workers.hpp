@@ -19,8 +19,8 @@ namespace troupe {
 ReplicaPlaces::Named named_tasks(const std::vector<const Tower*>& towers);
 
 // The places before the first step, where a task that is not there has another place at once. Gives
-// them to the calls of the session, which are prepared afterwards. `stay`: nothing moves, as without
-// a cluster.
+// them to the calls of the session, which are prepared afterwards. `stay`: nothing moves, as if
+// there were no cluster.
 ReplicaPlaces first_places(Master& master, bool stay, const std::vector<const Tower*>& towers,
                            ReplicaPlaces::Millis move_after, ReplicaPlaces::Millis now,
                            const std::function<void(const std::string&)>& tell);

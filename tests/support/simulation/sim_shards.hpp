@@ -32,7 +32,8 @@ class ShardWorld {
         bag_(o_, draw_, history_),
         workers_(o_, bag_, reach()) {
     history_.note(o_.describe());
-    ledger_.expect_bad([this](int32_t replica, int64_t step) { return o_.is_bad(replica, step); });
+    ledger_.expect(
+        {.is_bad = [this](int32_t replica, int64_t step) { return o_.is_bad(replica, step); }});
     std::map<int64_t, int64_t> next_steps;
     TrainLoop::Plan plan;
     for (int32_t replica = 0; replica < o_.replicas; ++replica) {

@@ -32,7 +32,8 @@ struct Rig {
   explicit Rig(Optimizer by = sgd(1)) : optimizer(std::move(by)) { route(1); }
   void route(uint64_t epoch) {
     ParameterRoutes routes{.epoch = epoch};
-    ParameterRoute& w = routes.parameters["w"] = {DType::f32, {2, 2}, {}, optimizer};
+    ParameterRoute& w = routes.parameters["w"] = {.dtype = DType::f32, .shape = {2, 2}};
+    w.optimizer = optimizer;
     w.slices.push_back({.slice = 0,
                         .offset = 0,
                         .size = 4,
