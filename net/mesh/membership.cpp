@@ -19,7 +19,7 @@ constexpr size_t kNewestMax = 1 << 16;  // remembered incarnations
 // If a peer was heard this recently, its process is alive and another process cannot take its task.
 // Longer than a heartbeat and a tick.
 constexpr auto kAliveWithin = 800ms;
-constexpr auto kReserved = 30s;  // a drawn task number stays reserved
+constexpr auto kReserved = 30s;  // a task number, drawn or of a lost member, stays reserved
 constexpr auto kTellAgainEvery = 60s;
 constexpr size_t kToldAtOnce = 8;  // peers; in a larger cluster others tell the rest
 
@@ -180,7 +180,9 @@ Member Membership::add(Link& link) {
   return newcomer;
 }
 
-Peer Membership::remove(const std::string& name) {
+Peer Membership::remove(const std::string& name, TimePoint now) {
+  std::erase_if(reserved_, [&](const auto& r) { return r.second <= now; });
+  if (reserved_.size() < kMembersMax) reserved_[name] = now + kReserved;
   std::lock_guard lock(mutex_);
   return std::move(peers_.extract(name).mapped());
 }

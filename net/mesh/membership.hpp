@@ -43,7 +43,8 @@ class Membership {
                  const std::vector<std::shared_ptr<Link>>& links, TimePoint now);
   // The link is established. Requires: there is none to that name.
   Member add(Link& link);
-  Peer remove(const std::string& name);
+  // Its number is not drawn soon: the process may be on its way back.
+  Peer remove(const std::string& name, TimePoint now);
   // Tells a new peer of the others, and the others of it.
   void introduce(Link& link);
   // Tells peers of the others once a minute: two members that were cut off from each other for so
@@ -83,7 +84,7 @@ class Membership {
   const std::shared_ptr<std::atomic<int64_t>> dropped_ = std::make_shared<std::atomic<int64_t>>(0);
   Hello self_;
   std::map<std::string, Life> newest_;         // by task name
-  std::map<std::string, TimePoint> reserved_;  // drawn task names, and until when each is reserved
+  std::map<std::string, TimePoint> reserved_;  // task names, drawn or lost; until when
   TimePoint told_at_{};                        // of introduce_again()
   std::string told_last_;                      // the peer
   mutable std::mutex mutex_;                   // guards the rest; written on the net thread only

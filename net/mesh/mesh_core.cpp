@@ -289,7 +289,7 @@ bool Mesh::Core::may_warn() {
 }
 
 void Mesh::Core::drop(const std::string& name, const std::string& reason) {
-  const Peer peer = members_.remove(name);
+  const Peer peer = members_.remove(name, clock_.now());
   targets_.lost(name, peer.leaving, clock_.now());
   if (peer.announced) options_.log->info("peer down: peer={} reason={}", name, reason);
   if (peer.caf) peer.caf->closed();

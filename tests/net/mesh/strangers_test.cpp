@@ -190,6 +190,31 @@ TEST_CASE("task numbers are reserved for a bounded number of askers") {
   CHECK(draw(drawn) == Errc::ok);
 }
 
+TEST_CASE("the number of a lost member is not drawn while its process may be on its way back") {
+  MeshWorld w(20);
+  SimNode& a = w.add("ps", 0, {}, 1, "127.0.0.1:1000");
+  SimNode& b = w.add("worker", 0, {a.address}, 1, "127.0.0.1:1001");
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  w.net.kill(b.host);
+  REQUIRE(w.run_until([&] { return a.agents.empty(); }, 10s));
+  sim::SimHost& asker = w.net.add("asker");
+  const auto draw = [&] {
+    std::optional<int32_t> drawn;
+    draw_task(
+        asker, asker, asker.rng(), {"troupe", "worker", {a.address}, 0, {}, 300ms},
+        [&](Errc code, const std::string&, int32_t task) { drawn = code == Errc::ok ? task : -1; });
+    REQUIRE(w.run_until([&] { return drawn.has_value(); }, 10s));
+    return *drawn;
+  };
+  CHECK(draw() == 1);
+  SimNode& again = w.add("worker", 0, {a.address}, 2, "127.0.0.1:1002");  // by its number
+  REQUIRE(w.run_until([&] { return a.agents.size() == 1; }, 10s));
+  w.net.kill(again.host);
+  REQUIRE(w.run_until([&] { return a.agents.empty(); }, 10s));
+  w.run_for(31s);
+  CHECK(draw() == 0);
+}
+
 TEST_CASE("a task draw ends in time, whatever it talks to") {
   for (const bool listens : {true, false})
     for (const auto timeout : {300ms, 1000ms, 7000ms}) {
