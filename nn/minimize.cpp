@@ -8,6 +8,7 @@
 
 #include "gradients/row_gradient.hpp"
 #include "graph/prune.hpp"
+#include "graph/base/name_pattern.hpp"
 #include "graph/base/refuse.hpp"
 #include "graph/base/words.hpp"
 #include "troupe/op.hpp"
@@ -79,16 +80,6 @@ void require_parameters(const std::vector<Output>& parameters, Output loss, Orig
   }
 }
 
-// True if the pattern, in which * stands for any text, is the whole name.
-bool matches(std::string_view pattern, std::string_view name) {
-  const size_t star = pattern.find('*');
-  if (star == pattern.npos) return pattern == name;
-  if (!name.starts_with(pattern.substr(0, star))) return false;
-  for (size_t i = star; i <= name.size(); ++i)
-    if (matches(pattern.substr(star + 1), name.substr(i))) return true;
-  return false;
-}
-
 // The parameters of the loss that match a pattern, or that match none.
 std::vector<Output> chosen(const char* function, Output loss,
                            const std::vector<std::string>& patterns, bool matching, Origin at) {
@@ -101,7 +92,7 @@ std::vector<Output> chosen(const char* function, Output loss,
     names.insert(name);
     bool matched = false;
     for (size_t i = 0; i < patterns.size(); ++i)
-      if (matches(patterns[i], name)) matched = used[i] = true;
+      if (matches_name(patterns[i], name)) matched = used[i] = true;
     if (matched == matching) out.push_back(parameter);
   }
   for (size_t i = 0; i < patterns.size(); ++i)

@@ -30,7 +30,8 @@ struct Aggregation {
   // local: how far the values move towards the mean at the end of a round, by Nesterov momentum;
   // (1, 0): all the way.
   double outer_rate = 1, outer_momentum = 0;
-  // By the name of a parameter, or its begin and a star: {"embedding*", async}. The first counts.
+  // By patterns of names, in which * stands for any text: {"embedding*", async}. A whole name comes
+  // before a pattern, and a longer pattern before a shorter one.
   std::vector<std::pair<std::string, Aggregation>> own = {};
   static const Aggregation sync, async;
 

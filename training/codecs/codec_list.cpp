@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "graph/base/name_pattern.hpp"
 #include "graph/base/words.hpp"
 
 namespace troupe {
@@ -10,10 +11,6 @@ namespace {
 
 bool can_be_coded(const CodedParameter& p, Codec::Kind kind) {
   return p.trained && (has_residual(kind) ? p.dtype == DType::f32 : is_wide_float(p.dtype));
-}
-
-bool names(const std::string& name, bool begins, const std::string& parameter) {
-  return begins ? parameter.starts_with(name) : parameter == name;
 }
 
 }  // namespace
@@ -32,41 +29,35 @@ CodecList::CodecList(const std::string& text) {
       throw Error(e.code(), "in \"", text, "\": ", e.what());
     }
     if (equals != std::string::npos) {
-      out.name = entry.substr(0, equals);
-      out.begins = out.name.ends_with('*');
-      if (out.begins) out.name.pop_back();
-      if (out.name.empty())
+      out.pattern = entry.substr(0, equals);
+      if (out.pattern.empty())
         throw Error(Errc::invalid_argument, "in \"", text, "\": the entry \"", entry,
                     "\" names no parameter; write CODEC alone for all others");
     }
     for (const Entry& other : entries_)
-      if (other.name == out.name && other.begins == out.begins)
-        throw Error(Errc::invalid_argument, "in \"", text,
-                    "\": ", out.name.empty() ? "all other parameters have" : out.name + " has",
+      if (other.pattern == out.pattern)
+        throw Error(Errc::invalid_argument, "in \"", text, "\": ",
+                    out.pattern == kAll ? "all other parameters have" : out.pattern + " has",
                     " two codecs");
     entries_.push_back(std::move(out));
   }
-  std::stable_sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
-    const auto rank = [](const Entry& e) { return e.name.empty() ? 2 : e.begins ? 1 : 0; };
-    return rank(a) != rank(b) ? rank(a) < rank(b) : a.name.size() > b.name.size();
-  });
 }
 
 Codec CodecList::of(const CodedParameter& parameter) const {
-  for (const Entry& entry : entries_)
-    if (entry.name.empty() || names(entry.name, entry.begins, parameter.name))
-      return can_be_coded(parameter, entry.codec.kind) ? entry.codec : Codec{};
-  return {};
+  const Entry* const mine = entry_for(entries_, parameter.name,
+                                      [](const Entry& e) { return std::string_view(e.pattern); });
+  return mine && can_be_coded(parameter, mine->codec.kind) ? mine->codec : Codec{};
 }
 
 void CodecList::check(const std::vector<CodedParameter>& parameters, const char* what) const {
   for (const Entry& entry : entries_) {
-    if (entry.name.empty()) continue;
+    if (entry.pattern == kAll) continue;
+    const bool whole = entry.pattern.find('*') == entry.pattern.npos;
     bool found = false;
     for (const CodedParameter& p : parameters) {
-      if (!names(entry.name, entry.begins, p.name)) continue;
+      if (!matches_name(entry.pattern, p.name)) continue;
       found = true;
-      if (entry.begins || !entry.codec.used() || can_be_coded(p, entry.codec.kind)) continue;
+      if (!whole || !entry.codec.used() || can_be_coded(p, entry.codec.kind)) continue;
       throw Error(Errc::invalid_argument, what, " wants ", to_string(entry.codec), " for ", p.name,
                   ", which is ", p.trained ? detail::concat(p.dtype) : "not trained",
                   has_residual(entry.codec.kind)
@@ -76,8 +67,8 @@ void CodecList::check(const std::vector<CodedParameter>& parameters, const char*
     if (found) continue;
     std::vector<std::string_view> all;
     for (const CodedParameter& p : parameters) all.push_back(p.name);
-    throw Error(Errc::invalid_argument, what, " names ", entry.name, entry.begins ? "*" : "",
-                ", and the graph has no such parameter", did_you_mean(entry.name, all));
+    throw Error(Errc::invalid_argument, what, " names ", entry.pattern,
+                ", and the graph has no such parameter", did_you_mean(entry.pattern, all));
   }
 }
 

@@ -46,12 +46,12 @@ class CodecList {
   bool has_residuals() const;
 
  private:
+  static constexpr const char* kAll = "*";
   struct Entry {
-    std::string name;  // empty: all
-    bool begins = false;
-    Codec codec;
+    std::string pattern = kAll;  // of names (graph/base/name_pattern.hpp)
+    Codec codec = {};
   };
-  std::vector<Entry> entries_;  // in the order in which they are looked at
+  std::vector<Entry> entries_;
 };
 
 // Throws: Error(invalid_argument) for lists that are wrong or do not fit the parameters.

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "graph/base/name_pattern.hpp"
+#include "graph/base/words.hpp"
 #include "training/rules/rule_async.hpp"
 #include "training/rules/rule_backup.hpp"
 #include "training/rules/rule_local.hpp"
@@ -36,15 +38,10 @@ std::string ReplicaProgress::too_old(int64_t step) const {
                         kWindow - 1, " are remembered");
 }
 
-bool is_name_of(const std::string& pattern, const std::string& parameter) {
-  return pattern.ends_with('*')
-             ? parameter.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1))
-             : parameter == pattern;
-}
-
 Aggregation Aggregation::of(const std::string& parameter) const {
-  for (const auto& [pattern, rule] : own)
-    if (is_name_of(pattern, parameter)) return rule;
+  const auto* const mine =
+      entry_for(own, parameter, [](const auto& one) { return std::string_view(one.first); });
+  if (mine) return mine->second;
   Aggregation out = *this;
   out.own.clear();
   return out;
@@ -101,12 +98,11 @@ void check_rule(const Aggregation& rule, size_t replicas,
                   "\"; a name with one of \" \\ + = can have no rule of its own by itself: name ",
                   "its begin and a star");
     check_rule(own, replicas);
-    const auto named = [&p = pattern](const std::string& name) { return is_name_of(p, name); };
+    const auto named = [&p = pattern](const std::string& name) { return matches_name(p, name); };
     if (std::any_of(parameters.begin(), parameters.end(), named)) continue;
-    std::string known;
-    for (const std::string& name : parameters) known += (known.empty() ? "" : ", ") + name;
     throw Error(Errc::invalid_argument, "the rule ", to_string(rule), " names \"", pattern,
-                "\", and no trained parameter is called so; there are ", known);
+                "\", and no trained parameter is called so", did_you_mean(pattern, parameters),
+                "; there are ", listed(parameters));
   }
 }
 

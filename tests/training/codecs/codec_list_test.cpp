@@ -22,6 +22,8 @@ TEST_CASE("a whole name comes before a begin, a longer begin before a shorter on
   CHECK(kind_of(list, "conv2/w") == Codec::none);
   CHECK(kind_of(list, "fc1/w") == Codec::bf16);
   CHECK(kind_of("conv*=f16", "fc1/w") == Codec::none);
+  CHECK(kind_of("bf16,*/b=f16", "fc1/b") == Codec::f16);
+  CHECK(kind_of("*=bf16", "fc1/b") == Codec::bf16);
   CHECK(kind_of("", "fc1/w") == Codec::none);
 }
 

@@ -18,8 +18,9 @@ TEST_CASE("a rule reads its own text") {
   CHECK(aggregation_from_string("ssp-damped:3") == Aggregation{Kind::ssp, 3, true});
 }
 
-TEST_CASE("a parameter has its own rule by its name or the begin of it, the first that fits") {
-  const Aggregation rule = aggregation_from_string("sync+emb/big=ssp:2+emb*=async");
+TEST_CASE("a parameter has its own rule by its name or the longest pattern that fits") {
+  const Aggregation rule = aggregation_from_string("sync+emb*=async+*/bias=ssp:7+emb/big=ssp:2");
+  CHECK(rule.of("conv/bias") == Aggregation{Kind::ssp, 7});
   CHECK(rule.of("emb/big") == Aggregation{Kind::ssp, 2});
   CHECK(rule.of("emb/bigger") == Aggregation::async);
   CHECK(rule.of("fc/emb") == Aggregation::sync);
@@ -36,6 +37,7 @@ TEST_CASE("own rules of parameters that are not trained, or do not fit, are refu
   CHECK(refusal("sync+emb*=async") ==
         "the rule sync+emb*=async names \"emb*\", and no trained parameter is called so; there are "
         "fc/w, fc/b");
+  CHECK(refusal("sync+fc/v=async").find("did you mean fc/w?") != std::string::npos);
   CHECK(refusal("sync-backup:1+fc*=async").find("beside sync-backup") != std::string::npos);
   CHECK(refusal("sync+fc*=sync-backup:1").find("beside sync-backup") != std::string::npos);
   CHECK_NOTHROW(check_rule(aggregation_from_string("ssp:1+fc/b=async"), 2, {"fc/w", "fc/b"}));
