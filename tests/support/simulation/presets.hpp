@@ -21,10 +21,13 @@ inline void checkpoints(Draw& draw, SimClusterOptions& o) {
 }
 inline void kill_ps(PresetFaults& plan) { plan.kill_ps(plan.draw.between(1, 2)); }
 inline void lose_ps_links(PresetFaults& plan) { plan.lose_ps_links(plan.draw.between(1, 3)); }
-inline void lose_and_kill(PresetFaults& plan) {
-  plan.lose_messages();
-  plan.kill_workers(plan.draw.between(0, 2));
-  plan.kill_ps(plan.draw.between(0, 1));
+// Messages are lost, so many workers die, and perhaps a ps.
+inline AddFaults lose_and_kill(int64_t least, int64_t most) {
+  return [least, most](PresetFaults& plan) {
+    plan.lose_messages();
+    plan.kill_workers(plan.draw.between(least, most));
+    plan.kill_ps(plan.draw.between(0, 1));
+  };
 }
 // Rounds of local steps, which whole trainings have, by an optimizer that can begin anew in each.
 inline void local_steps(Draw& draw, SimClusterOptions& o) {
@@ -88,11 +91,7 @@ inline std::vector<Preset> presets() {
          o.compression.seed = draw.below(3);
          o.pace_ms = draw.chance(0.5) ? 300 : 0;
        },
-       [](PresetFaults& plan) {
-         plan.lose_messages();
-         plan.kill_workers(plan.draw.between(1, 2));
-         plan.kill_ps(plan.draw.between(0, 1));
-       }},
+       lose_and_kill(1, 2)},
       {"cluster-residuals", 20,
        [](Draw& draw, SimClusterOptions& o) {
          o.checkpoint_every = draw.between(0, 3);
@@ -100,11 +99,7 @@ inline std::vector<Preset> presets() {
          o.compression.gradients = gradients[draw.below(std::size(gradients))];
          o.pace_ms = draw.chance(0.7) ? 300 : 0;
        },
-       [](PresetFaults& plan) {
-         plan.lose_messages();
-         plan.kill_workers(plan.draw.between(1, 2));
-         plan.kill_ps(plan.draw.between(0, 1));
-       }},
+       lose_and_kill(1, 2)},
 
       {"cluster-ps-kill", 10, checkpoints, kill_ps},
       {"cluster-folder-away", 20, checkpoints,
@@ -170,11 +165,7 @@ inline std::vector<Preset> presets() {
          checkpoints(draw, o);
          o.rule = Aggregation::async;
        },
-       [](PresetFaults& plan) {
-         plan.lose_messages();
-         plan.kill_workers(plan.draw.between(0, 1));
-         plan.kill_ps(plan.draw.between(0, 1));
-       }},
+       lose_and_kill(0, 1)},
       {"cluster-sync-backup", 20,
        [](Draw& draw, SimClusterOptions& o) {
          checkpoints(draw, o);
@@ -182,7 +173,7 @@ inline std::vector<Preset> presets() {
          o.pause_every = draw.between(0, 2);
          o.pace_ms = draw.chance(0.5) ? 50 : 0;
        },
-       lose_and_kill},
+       lose_and_kill(0, 2)},
       {"cluster-ssp", 20,
        [](Draw& draw, SimClusterOptions& o) {
          checkpoints(draw, o);
@@ -191,7 +182,7 @@ inline std::vector<Preset> presets() {
          o.clients = draw.chance(0.25) ? 2 : 1;
          o.pace_ms = draw.chance(0.5) ? 50 : 0;
        },
-       lose_and_kill},
+       lose_and_kill(0, 2)},
       // Parameters with rules of their own.
       {"cluster-own-rules", 30,
        [](Draw& draw, SimClusterOptions& o) {
@@ -203,7 +194,7 @@ inline std::vector<Preset> presets() {
          o.pause_every = draw.between(0, 2);
          o.pace_ms = draw.chance(0.5) ? 50 : 0;
        },
-       lose_and_kill},
+       lose_and_kill(0, 2)},
       {"cluster-local", 40,
        [](Draw& draw, SimClusterOptions& o) {
          local_steps(draw, o);
