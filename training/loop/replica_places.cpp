@@ -47,11 +47,16 @@ std::map<std::string, std::string> ReplicaPlaces::places() const {
 ReplicaActions ReplicaPlaces::see(std::set<std::string> present, std::set<std::string> leaving,
                                   Millis now) {
   present_ = std::move(present);
+  for (const std::string& task : leaving_)
+    if (!present_.count(task)) left_.insert(task);
   leaving_ = std::move(leaving);
   met_.insert(present_.begin(), present_.end());
   for (const std::string& task : met_)
     if (!present_.count(task)) away_since_.try_emplace(task, now);
-  for (const std::string& task : present_) away_since_.erase(task);
+  for (const std::string& task : present_) {
+    away_since_.erase(task);
+    left_.erase(task);
+  }
   stirred_ = true;
   return decide(now);
 }
@@ -98,17 +103,21 @@ void ReplicaPlaces::move_from_lost(Millis now, ReplicaActions& out) {
     const std::string place = entry->second.place;
     if (present_.count(place)) continue;
     const auto since = away_since_.find(place);
-    if (since != away_since_.end() && now - since->second < move_after_) {
+    const bool left = left_.count(place) > 0;
+    if (!left && since != away_since_.end() && now - since->second < move_after_) {
       next_at_ = std::min(next_at_, since->second + move_after_);
       continue;
     }
     const auto to = target(entry->first, place);
     if (!to) continue;  // until another task comes
-    move(entry, *to,
-         since == away_since_.end()
-             ? place + " is not there"
-             : detail::concat(place, " has been away for ", seconds(now - since->second), " s"),
-         out);
+    if (left)
+      move_between_steps(entry, *to, place + " has left", out);
+    else
+      move(entry, *to,
+           since == away_since_.end()
+               ? place + " is not there"
+               : detail::concat(place, " has been away for ", seconds(now - since->second), " s"),
+           out);
   }
 }
 

@@ -3,9 +3,10 @@
 // events come in, actions go out. TrainDriver carries them out.
 //
 // The replicas of a named task whose place has been away for `move_after` move to the task of its
-// job that has the fewest replicas, the lowest of several. Where the place has never been there, or
-// leaves, they do so at once. Where one task has more replicas than another one would have with
-// those of a named task more, these move there; those that the program has placed there go first.
+// job that has the fewest replicas, the lowest of several. Where the place has never been there,
+// leaves, or has left, they do so at once. Where one task has more replicas than another one would
+// have with those of a named task more, these move there; those that the program has placed there
+// go first.
 // Each such move makes the load more even, so nothing moves to and fro while the tasks stay.
 //
 // Replicas move between two steps: those of the named task are held until all of them have ended,
@@ -89,6 +90,7 @@ class ReplicaPlaces {
   Millis move_after_{0};
   std::set<std::string> present_, leaving_, met_;
   std::map<std::string, Millis> away_since_;   // places that have been there
+  std::set<std::string> left_;                 // of these, those that said that they leave
   std::map<int64_t, int64_t> running_, held_;  // steps, by replica
   std::set<std::string> wanted_;               // named tasks whose replicas move between two steps
   bool stirred_ = false;                       // there is something to decide

@@ -173,6 +173,21 @@ TEST_CASE("a worker that leaves keeps its replicas if nobody can take them") {
 }
 
 // Whatever comes and goes: at most as many moves as are needed, and every step starts at last.
+TEST_CASE("replicas of a worker that has left, though its step ran on, are not waited for") {
+  ReplicaPlaces places(named(2), Millis(5000));
+  places.see(workers({0, 1}), {}, Millis(0));
+  places.begin(1, 3, Millis(10));
+  CHECK(places.see(workers({0, 1}), workers({1}), Millis(100)).moves.empty());
+  CHECK(places.see(workers({0}), {}, Millis(200)).moves.empty());  // its step has not ended yet
+  CHECK(texts(places.ended(1, Millis(210))) ==
+        std::vector<std::string>{"replica 1 moves from /job:worker/task:1 to /job:worker/task:0: "
+                                 "/job:worker/task:1 has left"});
+  // A later absence without a word is waited out.
+  CHECK(places.see(workers({0, 1}), {}, Millis(300)).moves.size() == 1);
+  CHECK(places.see(workers({0}), {}, Millis(400)).moves.empty());
+  CHECK(places.tick(Millis(5400)).moves.size() == 1);
+}
+
 TEST_CASE("any workers that come, leave and are lost: all steps start, and the load is even") {
   for (uint32_t seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
