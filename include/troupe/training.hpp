@@ -139,10 +139,10 @@ struct TrainOptions {
   // after its replica has done others; training ends with the error after this long without
   // progress. A source that reads on is progress, however long a step waits for it.
   std::chrono::milliseconds patience{120'000};
-  // The replicas of a task that has been away for so long move to the task of its job that has the
-  // fewest, those of one that was never there at once, and to one that comes between two steps.
-  // Synchronous bits do not change. 0, in a shared container, and with a codec that has a residual:
-  // they wait for their own task.
+  // The replicas of a task that has been away for so long, or half of `patience`, move to the task
+  // of its job that has the fewest, those of one that was never there at once, and to one that
+  // comes between two steps. Synchronous bits do not change. 0, in a shared container, and with a
+  // codec that has a residual: they wait for their own task.
   std::chrono::milliseconds move_after{10'000};
   // Called from the thread that called train(): on_progress once at the start, then once for each
   // step of the slowest replica.

@@ -156,7 +156,9 @@ class Trainer final : public TrainProgram {
       if (tower.loss.defined() && tower.update.defined()) whole.push_back(&tower);
     // A residual is in its process, so a replica that has one stays there.
     const bool stay = group_->shared() || has_residuals(compression_of(options));
-    places_ = first_places(group_->master(), stay, whole, options.move_after, now_millis(),
+    // Patience must not end before the move that would make it needless.
+    const auto move_after = std::min(options.move_after, options.patience / 2);
+    places_ = first_places(group_->master(), stay, whole, move_after, now_millis(),
                            [this](const std::string& text) { moved(text); });
     for (const Tower& tower : towers) {
       if (towers_.count(tower.replica))
