@@ -283,8 +283,9 @@ class SimTrainer final : public TrainProgram {
     driver_.emplace(
         *this, *group_, [this](Event event) { events_.push_back(std::move(event)); },
         std::move(checkpoints), nullptr,
-        world_.options.switches.empty() ? std::optional(world_.options.rule) : std::nullopt,
-        /*skips_bad=*/false, std::move(compression), world_.options.steps);
+        TrainDriver::Terms{.rule = o.switches.empty() ? std::optional(o.rule) : std::nullopt,
+                           .compression = std::move(compression),
+                           .steps = o.steps});
   }
   bool all_there() {
     const auto agents = master_.members().agents();

@@ -23,25 +23,20 @@ std::vector<std::string> names_of(const std::map<std::string, Optimizer>& optimi
 }  // namespace
 
 TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
-                         CheckpointRequest checkpoints, ShardMaker::FirstValues values,
-                         std::optional<Aggregation> rule, bool skips_bad, Compression compression,
-                         int64_t steps)
+                         CheckpointRequest checkpoints, ShardMaker::FirstValues values, Terms terms)
     : program_(program),
       group_(group),
       post_(std::move(post)),
       checkpoints_(std::move(checkpoints)),
       values_(std::move(values)),
-      rule_(rule),
-      skips_bad_(skips_bad),
-      compression_(std::move(compression)),
-      steps_(steps) {
+      terms_(std::move(terms)) {
   ParameterGroup::Listener listener;
   listener.lost = [post = post_, this](const std::string& text) {
     post([this, text] { return loop_->shards_lost(text, program_.now()); });
   };
   listener.gone = [post = post_, this](const std::string& text) {
     post([this, text] {
-      if (!has_residuals(compression_) || !begun())
+      if (!has_residuals(terms_.compression) || !begun())
         return TrainActions{{TrainAction::tell, 0, 0, Errc::peer_lost, text}};
       return loop_->shards_lost(
           text +
@@ -85,7 +80,7 @@ Aggregation TrainDriver::rule_of(const std::optional<Manifest>& manifest) const 
   if (begun())
     return loop_->rule_at(manifest && !mutant(Mutant::restored_with_first_rule) ? manifest->step
                                                                                 : 0);
-  return rule_.value_or(manifest ? manifest->rule : Aggregation::sync);
+  return terms_.rule.value_or(manifest ? manifest->rule : Aggregation::sync);
 }
 
 void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGroup::Done done) {
@@ -101,7 +96,7 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
   check_rule(rule, start.replicas.size(), names_of(pushed_in(group_.master().graph()).optimizers));
   check(rule);
   start.mode = BeginEpoch::reset;
-  start.skips_bad = skips_bad_;
+  start.skips_bad = terms_.skips_bad;
   start.values = values_;
   if (manifest) {
     start.mode = BeginEpoch::restore;
@@ -111,7 +106,7 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
     start.rate_scale = manifest->rate_scale;
   }
   if (goes_on()) start.mode = BeginEpoch::keep;
-  start.compression = compression_;
+  start.compression = terms_.compression;
   start.compression.plan.begin = start.next_step;
   group_.establish(std::move(start), std::move(done));
 }
@@ -122,17 +117,17 @@ void TrainDriver::check(const Aggregation& rule) const {
     throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
                 " wants all replicas in one program, and a container is shared by several: a ",
                 "replica does not know how far those of others are; train with sync or ssp:S");
-  if (alone && has_residuals(compression_))
+  if (alone && has_residuals(terms_.compression))
     throw Error(
         Errc::invalid_argument, "the rule ", to_string(rule),
         " leaves gradients out, or sums them up, and a codec with a residual, topk or sign, "
         "counts on each; train with sync, async or ssp:S, or with the codec int8");
   if (!rule.local()) return;
-  if (const int64_t beyond = steps_ % rule.bound; beyond != 0)
-    throw Error(Errc::invalid_argument, "the training has ", steps_, " steps, and each round of ",
-                to_string(rule), " has ", rule.bound, "; take ", steps_ - beyond + rule.bound,
-                " steps, or rounds that fit");
-  if (skips_bad_)
+  if (const int64_t beyond = terms_.steps % rule.bound; beyond != 0)
+    throw Error(Errc::invalid_argument, "the training has ", terms_.steps,
+                " steps, and each round of ", to_string(rule), " has ", rule.bound, "; take ",
+                terms_.steps - beyond + rule.bound, " steps, or rounds that fit");
+  if (terms_.skips_bad)
     throw Error(Errc::invalid_argument, "gradients that are not finite cannot be skipped under ",
                 to_string(rule),
                 ", as each replica makes its updates alone; let the training "
@@ -278,7 +273,7 @@ TrainActions TrainDriver::step_ended(int64_t replica, int64_t step, const RunRes
     return loop_->step_failed(replica, step, result.code, result.text, program_.now());
   const Tensor& loss = result.values.at(0);
   const double value = loss.dtype() == DType::f64 ? loss.item<double>() : loss.item<float>();
-  if (!std::isfinite(value) && skips_bad_)
+  if (!std::isfinite(value) && terms_.skips_bad)
     warn_of(replica, step, value);
   else if (!std::isfinite(value))
     return loop_->step_failed(

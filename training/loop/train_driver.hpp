@@ -45,16 +45,17 @@ class TrainDriver {
   // may be called when the driver is gone: its events are then dropped.
   using Post = std::function<void(Event)>;
 
-  // `rule`: to begin with; none: that of the checkpoint to begin with, or sync.
+  struct Terms {
+    std::optional<Aggregation> rule;  // to begin with; none: that of the checkpoint, or sync
+    bool skips_bad = false;           // gradients that are not finite, and losses that are not
+    Compression compression = {};
+    int64_t steps = 0;  // at which the training ends; 0: where the data end
+  };
   // `checkpoints`: each one's request, but for its step; without a directory there are none.
   // `values`: the first values where there is no checkpoint; null: those that the parameters began
   // with. Losses from here on become events.
-  // `skips_bad`: gradients that are not finite, and losses that are not.
-  // `steps`: at which the training ends; 0: where the data end.
   TrainDriver(TrainProgram& program, ParameterGroup& group, Post post,
-              CheckpointRequest checkpoints, ShardMaker::FirstValues values,
-              std::optional<Aggregation> rule, bool skips_bad = false, Compression compression = {},
-              int64_t steps = 0);
+              CheckpointRequest checkpoints, ShardMaker::FirstValues values, Terms terms);
   ~TrainDriver();
   TrainDriver(const TrainDriver&) = delete;
 
@@ -103,10 +104,7 @@ class TrainDriver {
   const Post post_;
   const CheckpointRequest checkpoints_;
   const ShardMaker::FirstValues values_;
-  const std::optional<Aggregation> rule_;
-  const bool skips_bad_;
-  const Compression compression_;
-  const int64_t steps_;
+  const Terms terms_;
   int64_t bad_losses_ = 0;
   std::unique_ptr<TrainLoop> loop_;
   ReplicaPlaces places_;

@@ -264,9 +264,11 @@ TrainResult Trainer::run() {
   driver_.emplace(
       *this, *group_,
       [events = events_](TrainDriver::Event event) { events->post(std::move(event)); },
-      std::move(checkpoints), std::move(values), options_.rule,
-      options_.bad_gradients == TrainOptions::BadGradients::skip, compression_of(options_),
-      options_.steps);
+      std::move(checkpoints), std::move(values),
+      TrainDriver::Terms{.rule = options_.rule,
+                         .skips_bad = options_.bad_gradients == TrainOptions::BadGradients::skip,
+                         .compression = compression_of(options_),
+                         .steps = options_.steps});
   // The parameters of a predecessor that has died fill its nodes until its lease is over.
   start_.patiently(
       [&] {
