@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <ctime>
+#include <deque>
 
+#include "training/loop/train_loop.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe::bench {
@@ -128,6 +130,31 @@ StepCost step_cost(const Aggregation& rule, int32_t workers, int32_t shards, con
   return {.messages = a_step(all.messages() - messages),
           .looks = a_step(all.looks() - looks),
           .seconds = seconds / static_cast<double>(steps)};
+}
+
+double loop_cost(int32_t workers, int64_t steps) {
+  const TrainLoop::Millis now(0);
+  TrainLoop::Plan plan{.steps = steps, .checkpoint_every = 10, .checkpoints = true};
+  for (int32_t replica = 0; replica < workers; ++replica) plan.replicas.push_back(replica);
+  const double begin = cpu_seconds();
+  TrainLoop loop(std::move(plan), {});
+  std::deque<TrainAction> open;
+  const auto take = [&open](const TrainActions& actions) {
+    open.insert(open.end(), actions.begin(), actions.end());
+  };
+  take(loop.begin(now));
+  while (!open.empty()) {
+    const TrainAction action = std::move(open.front());
+    open.pop_front();
+    if (action.kind == TrainAction::start) {
+      take(loop.step_done(action.replica, action.step, 1, now));
+    } else if (action.kind == TrainAction::checkpoint) {
+      take(loop.checkpoint_captured(now));
+      take(loop.checkpoint_ended(Errc::ok, {}, now));
+    }
+  }
+  if (!loop.ended()) throw InternalError("the loop has not ended its ", steps, " steps");
+  return (cpu_seconds() - begin) / static_cast<double>(steps);
 }
 
 }  // namespace troupe::bench

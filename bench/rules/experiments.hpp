@@ -60,4 +60,8 @@ struct StepCost {
 StepCost step_cost(const Aggregation& rule, int32_t workers, int32_t shards, const StepTimes& times,
                    int64_t steps);
 
+// The CPU seconds that the program's loop (training/loop/train_loop.hpp) takes for a step of each
+// of so many workers, which end theirs one after the other; a checkpoint each ten steps.
+double loop_cost(int32_t workers, int64_t steps);
+
 }  // namespace troupe::bench

@@ -92,6 +92,17 @@ void cost_of_a_step(const Options& options) {
     }
 }
 
+// The cost of the program's loop, which no rule changes.
+void cost_of_the_loop(const Options& options) {
+  for (const int32_t workers : {10, 30, 100, 300, 1000}) {
+    const double seconds = loop_cost(workers, std::max(50, 100'000 / workers));
+    const std::vector<std::pair<std::string, std::string>> config = {
+        {"workers", std::to_string(workers)}};
+    say(options, "loop_per_step", seconds * 1e6, "us", config);
+    say(options, "loop_per_worker", seconds / workers * 1e9, "ns", config);
+  }
+}
+
 // Virtual seconds to the accuracy, and a curve for each rule.
 void accuracy(const Options& options) {
   const StepTimes times = fitted(options);
@@ -123,14 +134,18 @@ void accuracy(const Options& options) {
 int rules(const Options& options) {
   const std::string only = options.text("only", "");
   const std::vector<std::pair<std::string, std::function<void(const Options&)>>> all = {
-      {"backups", backups}, {"async", async}, {"cost", cost_of_a_step}, {"accuracy", accuracy}};
+      {"backups", backups},
+      {"async", async},
+      {"cost", cost_of_a_step},
+      {"loop", cost_of_the_loop},
+      {"accuracy", accuracy}};
   bool any = false;
   for (const auto& [name, run] : all)
     if (only.empty() || detail::concat(",", only, ",").find("," + name + ",") != std::string::npos)
       run(options), any = true;
   if (!any)
-    throw Error(Errc::invalid_argument, "--only wants some of backups,async,cost,accuracy, got \"",
-                only, "\"");
+    throw Error(Errc::invalid_argument,
+                "--only wants some of backups,async,cost,loop,accuracy, got \"", only, "\"");
   return 0;
 }
 

@@ -23,15 +23,16 @@ class ProgressMeter {
       : steps_(steps), examples_per_step_(examples_per_step), first_(first), begin_(now) {}
 
   Seconds elapsed(Time now) const { return now - begin_; }
-  // None if these steps were the last ones reported.
-  std::optional<TrainProgress> next(int64_t done, double loss, Time now) {
+  // None if these steps were the last ones reported. `loss` is called otherwise.
+  template <class Loss>
+  std::optional<TrainProgress> next(int64_t done, const Loss& loss, Time now) {
     if (std::exchange(told_, done) == done) return std::nullopt;
     const double seconds = elapsed(now).count();
     const double rate = seconds > 0 ? static_cast<double>(done - first_) / seconds : 0;
     TrainProgress p;
     p.step = done;
     p.steps = steps_;
-    p.loss = loss;
+    p.loss = loss();
     p.examples_per_second = rate * static_cast<double>(examples_per_step_);
     p.remaining = Seconds(rate > 0 && steps_ > 0 ? static_cast<double>(steps_ - done) / rate : 0);
     return p;

@@ -12,6 +12,15 @@ namespace {
 
 constexpr Errc kAgain = Errc::timeout;  // the kind of a report: something is tried again
 
+// A process that is gone, if one is: the steps of other replicas fail as they wait for it.
+const Error& cause_of(const Error& e, const ReplicaSteps& replicas) {
+  for (const int64_t replica : replicas.all())
+    if (const auto& failed = replicas.record(replica).failed;
+        failed && failed->code() == Errc::peer_lost)
+      return *failed;
+  return e;
+}
+
 }  // namespace
 
 bool TrainLoop::passes(Errc code) {
@@ -21,44 +30,29 @@ bool TrainLoop::passes(Errc code) {
 
 TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps)
     : plan_(std::move(plan)),
+      replicas_(plan_.replicas, next_steps),
       checkpoints_(plan_.checkpoints, plan_.checkpoint_every),
       end_(plan_.steps),
       input_end_{plan_.steps},
       rules_(plan_.rule, 0) {
-  for (int64_t replica : plan_.replicas) {
-    auto it = next_steps.find(replica);
-    replicas_[replica].next = it == next_steps.end() ? 0 : it->second;
-  }
   pauses_.last = done_steps();
   rules_.go_to(pauses_.last);
   checkpoints_.go_to(pauses_.last);
   recoveries_.reached(pauses_.last);
 }
 
-int64_t TrainLoop::done_steps() const {
-  int64_t out = end_;
-  for (const auto& [replica, s] : replicas_) out = std::min(out, s.next);
-  return out;
-}
-
-int64_t TrainLoop::newest_step() const {
-  int64_t out = 0;
-  for (const auto& [replica, s] : replicas_) out = std::max(out, s.next);
-  return out;
-}
+int64_t TrainLoop::done_steps() const { return std::min(end_, replicas_.slowest()); }
 
 double TrainLoop::mean_loss() const {
   double sum = 0;
   int n = 0;
-  for (const auto& [replica, s] : replicas_)
-    if (s.loss) sum += *s.loss, ++n;
+  for (const int64_t replica : replicas_.all())
+    if (const auto& loss = replicas_.record(replica).loss) sum += *loss, ++n;
   return n ? sum / n : 0;
 }
 
 bool TrainLoop::idle(bool files) const {
-  return !(files && checkpoints_.open()) && !pauses_.open && !rules_.open() &&
-         std::none_of(replicas_.begin(), replicas_.end(),
-                      [](const auto& s) { return s.second.running; });
+  return !(files && checkpoints_.open()) && !pauses_.open && !rules_.open() && !replicas_.run();
 }
 
 int64_t TrainLoop::barrier() const {
@@ -90,10 +84,9 @@ void TrainLoop::go_on(Millis now, TrainActions& out) {
   if (phase_ != Phase::running) return;
   cancel_beyond(out);
   const int64_t stop = barrier();
-  for (auto& [replica, s] : replicas_) {
-    if (s.running || s.next >= stop || !s.retry.due(now)) continue;
-    s.running = true;
-    out.push_back({TrainAction::start, replica, s.next});
+  for (const int64_t replica : replicas_.startable(stop, now)) {
+    replicas_.begin(replica);
+    out.push_back({TrainAction::start, replica, replicas_.next(replica)});
   }
   if (!idle(/*files=*/false) || done_steps() < stop || !retry_.due(now)) return;
   if (rules_.due(stop, end_) && !pauses_.due(stop, plan_.pause_every)) {
@@ -116,11 +109,11 @@ void TrainLoop::go_on(Millis now, TrainActions& out) {
 
 TrainActions TrainLoop::step_done(int64_t replica, int64_t step, double loss, Millis now) {
   TrainActions out;
-  Replica& s = replicas_.at(replica);
-  s.running = false;
+  replicas_.end(replica);
   // It counts, too, while others are being ended: the shards may turn out to be as they were.
-  s.next = step + 1;
-  if (rules_.late_jumps()) s.next = newest_step();
+  replicas_.go_to(replica, step + 1);
+  if (rules_.late_jumps()) replicas_.go_to(replica, replicas_.farthest());
+  ReplicaSteps::Record& s = replicas_.record(replica);
   s.retry.succeeded();
   s.failed.reset();
   if (std::isfinite(loss) || !s.loss) s.loss = loss;
@@ -135,9 +128,8 @@ TrainActions TrainLoop::step_done(int64_t replica, int64_t step, double loss, Mi
 TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
                                     const std::string& text, Millis now) {
   TrainActions out;
-  Replica& s = replicas_.at(replica);
-  s.running = false;
-  if (mutant(Mutant::failed_step_counts)) s.next = step + 1;
+  replicas_.end(replica);
+  if (mutant(Mutant::failed_step_counts)) replicas_.go_to(replica, step + 1);
   // A step past the end was begun before the end of the data was known.
   if (phase_ == Phase::running && step < end_) {
     if (code == Errc::end_of_data && rules_.round_begin(step) > 0)
@@ -153,9 +145,9 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
 // a source or an op, may be there again, and so may memory that was enough before.
 void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis now,
                           TrainActions& out) {
-  Replica& s = replicas_.at(replica);
-  if (rules_.late_jumps() && passes(e.code()) && newest_step() > step) {
-    s.next = newest_step();
+  ReplicaSteps::Record& s = replicas_.record(replica);
+  if (rules_.late_jumps() && passes(e.code()) && replicas_.farthest() > step) {
+    replicas_.go_to(replica, replicas_.farthest());
     return s.retry.succeeded();
   }
   const std::string which = detail::concat("step ", step, " of replica ", replica);
@@ -169,7 +161,7 @@ void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis 
   if (now - last_progress_ >= plan_.patience) lose_patience(*s.failed, out);
   if (phase_ != Phase::running) return;
   if (e.code() == Errc::stale && !mutant(Mutant::round_not_begun_again))
-    s.next = rules_.round_begin(step);
+    replicas_.go_to(replica, rules_.round_begin(step));
   if (s.retry.failed(now))
     out.push_back(
         {TrainAction::tell, replica, step, away ? kAgain : e.code(),
@@ -198,11 +190,12 @@ bool TrainLoop::roll_back(int64_t step, const std::string& text, Millis now, Tra
 
 // Ends the training, unless a source moves.
 void TrainLoop::lose_patience(const Error& e, TrainActions& out) {
+  const Error& why = cause_of(e, replicas_);
   const std::string text =
-      detail::concat("no progress for ", plan_.patience.count(), " ms; ", e.what());
-  if (!plan_.reads) return give_up(e.code(), text, out);
+      detail::concat("no progress for ", plan_.patience.count(), " ms; ", why.what());
+  if (!plan_.reads) return give_up(why.code(), text, out);
   if (asked_.source) return;
-  asked_.source.emplace(e.code(), text);
+  asked_.source.emplace(why.code(), text);
   out.push_back({TrainAction::ask_source});
 }
 
@@ -236,9 +229,7 @@ void TrainLoop::data_ended(int64_t replica, int64_t step, TrainActions& out) {
     out.push_back({TrainAction::tell, replica, step, Errc::end_of_data,
                    detail::concat("the data end before step ", step, " of ", plan_.steps,
                                   ", and training ends there")});
-  bool others_go_on = false;
-  for (const auto& [number, s] : replicas_) others_go_on |= s.next > step;
-  if (others_go_on)
+  if (replicas_.farthest() > step)
     out.push_back({TrainAction::tell, replica, step, Errc::end_of_data,
                    detail::concat("the data of replica ", replica, " end before step ", step,
                                   ", and other replicas have done more steps; give all of them "
@@ -248,13 +239,9 @@ void TrainLoop::data_ended(int64_t replica, int64_t step, TrainActions& out) {
 // Ends steps that no data are left for, once no other step runs: under the synchronous rule they
 // would wait for a replica that has ended.
 void TrainLoop::cancel_beyond(TrainActions& out) {
-  bool beyond = false;
-  for (const auto& [replica, s] : replicas_) {
-    if (!s.running) continue;
-    if (s.next < input_end_.step) return;
-    beyond = true;
-  }
-  if (beyond && !std::exchange(input_end_.cancelled, true)) out.push_back({TrainAction::cancel});
+  const std::optional<int64_t> slowest = replicas_.slowest_running();
+  if (slowest && *slowest >= input_end_.step && !std::exchange(input_end_.cancelled, true))
+    out.push_back({TrainAction::cancel});
 }
 
 TrainActions TrainLoop::epoch_found(bool is_new, Millis now) {
@@ -314,12 +301,13 @@ TrainActions TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, M
   if (phase_ != Phase::restoring) return {};
   int64_t back = 0, lost = 0;
   const RuleSchedule before = rules_;
-  for (auto& [replica, s] : replicas_) {
+  for (const int64_t replica : replicas_.all()) {
     auto it = next_steps.find(replica);
     const int64_t next = it == next_steps.end() ? 0 : it->second;
-    back = std::max(back, s.next - next);
-    lost += std::max<int64_t>(0, s.next - next);
-    if (!mutant(Mutant::restored_steps_not_taken)) s.next = next;
+    const int64_t further = replicas_.next(replica) - next;
+    back = std::max(back, further);
+    lost += std::max<int64_t>(0, further);
+    if (!mutant(Mutant::restored_steps_not_taken)) replicas_.go_to(replica, next);
   }
   recoveries_.went_back(back);
   rules_.go_to(done_steps());
@@ -355,7 +343,11 @@ TrainActions TrainLoop::are_back(Millis now) {
     return out;
   }
   retry_ = Backoff(now);
-  for (auto& [replica, s] : replicas_) s.retry = Backoff(), s.failed.reset();
+  for (const int64_t replica : replicas_.all()) {
+    ReplicaSteps::Record& s = replicas_.record(replica);
+    s.retry = Backoff();
+    s.failed.reset();
+  }
   last_progress_ = now;
   phase_ = Phase::running;
   const std::optional<int64_t> back = recoveries_.end();
@@ -520,8 +512,7 @@ TrainActions TrainLoop::pause_failed(Errc code, const std::string& text, Millis 
 
 TrainActions TrainLoop::ask_rule(const Aggregation& rule, int64_t step, Millis now) {
   TrainActions out;
-  for (const auto& [replica, s] : replicas_) step = std::max(step, s.next + (s.running ? 1 : 0));
-  rules_.ask(rule, rules_.round_up(step));
+  rules_.ask(rule, rules_.round_up(std::max(step, replicas_.unbegun())));
   go_on(now, out);
   return out;
 }
@@ -546,7 +537,7 @@ TrainActions TrainLoop::rule_told(Errc code, const std::string& text, Millis now
       out.push_back({TrainAction::tell, 0, done_steps(), code,
                      detail::concat(why.what(), "; it will be made again")});
     }
-    replicas_.begin()->second.failed = why;  // no replica can begin its step
+    replicas_.record(replicas_.all().front()).failed = why;  // no replica can begin its step
   }
   go_on(now, out);
   return out;
@@ -571,8 +562,8 @@ TrainActions TrainLoop::tick(Millis now) {
     end_unsaved(out);
   } else if (!ended() && phase_ == Phase::running && idle() && over) {
     Error why(Errc::peer_lost, "no step is under way");
-    for (const auto& [replica, s] : replicas_)
-      if (s.failed) why = *s.failed;
+    for (const int64_t replica : replicas_.all())
+      if (const auto& failed = replicas_.record(replica).failed) why = *failed;
     lose_patience(why, out);
   }
   go_on(now, out);

@@ -66,6 +66,7 @@
 #include "actors/async/backoff.hpp"
 #include "training/loop/checkpoint_schedule.hpp"
 #include "training/loop/recoveries.hpp"
+#include "training/loop/replica_steps.hpp"
 #include "training/loop/rule_schedule.hpp"
 #include "troupe/error.hpp"
 
@@ -147,6 +148,7 @@ class TrainLoop {
   bool ended() const { return phase_ == Phase::finished || phase_ == Phase::failed; }
   int64_t done_steps() const;  // by the slowest replica
   double mean_loss() const;
+  int64_t looks() const { return replicas_.looks(); }  // as of ReplicaSteps
   int64_t recoveries() const { return recoveries_.count(); }
   // Ended steps whose updates were lost for good, as the same step made others when done again.
   int64_t lost_updates() const { return recoveries_.lost_updates(); }
@@ -156,14 +158,6 @@ class TrainLoop {
  private:
   static constexpr Millis kWaitingWord{5'000};  // between reports of a restore that is waited for
   enum class Phase : uint8_t { running, capturing, stopping, restoring, finished, failed };
-  struct Replica {
-    int64_t next = 0;
-    bool running = false;
-    Backoff retry;                // of this step
-    std::optional<Error> failed;  // the newest failure of this step
-    std::optional<double> loss;
-  };
-
   void go_on(Millis now, TrainActions& out);
   void give_up(Errc code, const std::string& text, TrainActions& out);
   void lose_patience(const Error& e, TrainActions& out);
@@ -172,7 +166,6 @@ class TrainLoop {
   TrainActions are_back(Millis now);
   void last_refused(Errc code, const std::string& text, Millis now, TrainActions& out);
   void end_unsaved(TrainActions& out);
-  int64_t newest_step() const;  // of the replica that is farthest
   int64_t steps() const { return std::min(plan_.steps, input_end_.step); }
   void data_ended(int64_t replica, int64_t step, TrainActions& out);
   void cancel_beyond(TrainActions& out);
@@ -182,7 +175,7 @@ class TrainLoop {
 
   const Plan plan_;
   Phase phase_ = Phase::running;
-  std::map<int64_t, Replica> replicas_;
+  ReplicaSteps replicas_;
   CheckpointSchedule checkpoints_;
   int64_t end_;  // steps(), or the step at which a pause has ended training
   struct InputEnd {

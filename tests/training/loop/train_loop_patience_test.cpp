@@ -53,6 +53,23 @@ TEST_CASE("training ends when steps have failed for longer than patience lasts")
   CHECK(world.last().text.find("no progress for 10000 ms") != std::string::npos);
 }
 
+TEST_CASE("the end of patience names the process that is gone, not a step that waits for it") {
+  TrainWorld world(plan_of({0, 1}, 3, 0, false));
+  world.fail(1, Errc::peer_lost, "/job:worker/task:1 is gone");
+  world.wait(Millis(10'000));
+  if (world.running.count(1)) world.fail(1, Errc::peer_lost, "/job:worker/task:1 is gone");
+  world.fail(0, Errc::timeout, "it waits for the gradient of replica 1");
+  for (int i = 0; i < 10 && !world.failed(); ++i) {
+    const auto running = world.running;
+    for (const auto& [replica, step] : running) world.fail(replica, Errc::cancelled);
+    world.wait(Millis(50));
+  }
+  REQUIRE(world.failed());
+  CHECK(world.last().code == Errc::peer_lost);
+  CHECK(world.last().text ==
+        "no progress for 10000 ms; step 0 of replica 1: /job:worker/task:1 is gone");
+}
+
 TEST_CASE(
     "patience does not run out while a step is running, nor while another replica makes progress") {
   TrainWorld world(plan_of({0, 1}, 100, 0, false));

@@ -1,6 +1,8 @@
 // TrainLoop when all goes well, and when a checkpoint does not: which replica runs which step, when
 // all stop for a checkpoint, when training is done.
 
+#include <numeric>
+
 #include "tests/support/train_world.hpp"
 
 namespace troupe {
@@ -19,6 +21,18 @@ TEST_CASE("every replica runs every step, and training finishes when all are don
   CHECK(world.finished());
   CHECK(world.count(TrainAction::checkpoint) == 0);
   CHECK(world.loop.done_steps() == 3);
+}
+
+TEST_CASE("the cost of an event does not grow with the replicas that wait") {
+  constexpr int64_t kReplicas = 300, kSteps = 20;
+  std::vector<int64_t> replicas(kReplicas);
+  std::iota(replicas.begin(), replicas.end(), 0);
+  TrainWorld world(plan_of(replicas, kSteps, /*every=*/5));
+  world.settle();
+  CHECK(world.finished());
+  CHECK(world.count(TrainAction::start) == kReplicas * kSteps);
+  CHECK(world.loop.looks() >= kReplicas * kSteps);  // each is started by a look
+  CHECK(world.loop.looks() <= 3 * kReplicas * kSteps);
 }
 
 TEST_CASE("training of no steps finishes at once") {
