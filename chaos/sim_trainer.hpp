@@ -247,7 +247,7 @@ class SimTrainer final : public TrainProgram {
       prepared_ = true;
       std::vector<const troupe::Tower*> towers;
       for (const auto& [replica, t] : model_->towers) towers.push_back(&t.tower);
-      model_->places = first_places(master_, group_->shared(), towers,
+      model_->places = first_places(master_, group_->shared() ? "a shared container" : "", towers,
                                     std::chrono::milliseconds(world_.options.move_after_ms), now(),
                                     [this](const std::string& text) { world_.history.note(text); });
       for (auto& [replica, t] : model_->towers)

@@ -48,16 +48,29 @@ ReplicaPlaces::Named named_tasks(const std::vector<const Tower*>& towers) {
   return out;
 }
 
+// `devices`: of all tasks that have ever been there.
+void want_all(const ReplicaPlaces::Named& named,
+              const std::map<std::string, std::vector<std::string>>& devices,
+              const std::string& stays) {
+  for (const auto& [task, replicas] : named)
+    if (devices.count(task) == 0)
+      throw Error(Errc::invalid_argument, "replica ", *replicas.begin(), " is computed by ", task,
+                  ", which is not in the cluster, and moves to no other worker, because of ", stays,
+                  "; start that worker before the training, or place the towers on workers that ",
+                  "are there");
+}
+
 ReplicaActions see_workers(Master& master, ReplicaPlaces& places, ReplicaPlaces::Millis now) {
   std::set<std::string> wanted;  // devices, without their tasks
   for (const auto& [task, devices] : master.members().devices())
     if (places.is_named(task)) wanted.merge(kinds_of(task, devices));
-  std::set<std::string> present, leaving = master.process().departures().leaving();
+  std::set<std::string> present, unfit, leaving = master.process().departures().leaving();
   for (const auto& [task, member] : master.members().present()) {
     const std::set<std::string> has = kinds_of(task, member.devices);
-    if (std::includes(has.begin(), has.end(), wanted.begin(), wanted.end())) present.insert(task);
+    present.insert(task);
+    if (!std::includes(has.begin(), has.end(), wanted.begin(), wanted.end())) unfit.insert(task);
   }
-  return places.see(std::move(present), std::move(leaving), now);
+  return places.see(std::move(present), std::move(leaving), now, std::move(unfit));
 }
 
 void take_places(Master& master, const ReplicaPlaces& places, const ReplicaActions& actions) {
@@ -69,12 +82,20 @@ void take_places(Master& master, const ReplicaPlaces& places, const ReplicaActio
     if (!places.is_wanted(task)) master.process().departures().let_go(task);
 }
 
-ReplicaPlaces first_places(Master& master, bool stay, const std::vector<const Tower*>& towers,
+ReplicaPlaces first_places(Master& master, const std::string& stays,
+                           const std::vector<const Tower*>& towers,
                            ReplicaPlaces::Millis move_after, ReplicaPlaces::Millis now,
                            const std::function<void(const std::string&)>& tell) {
-  if (!master.process().mesh() || stay) return {};
-  ReplicaPlaces places(named_tasks(towers), move_after);
+  if (!master.process().mesh()) return {};
+  const ReplicaPlaces::Named named = named_tasks(towers);
+  if (!stays.empty()) {
+    want_all(named, master.members().devices(), stays);
+    master.calls().set_places({}, {});  // an earlier training may have left some
+    return {};
+  }
+  ReplicaPlaces places(named, move_after);
   const ReplicaActions actions = see_workers(master, places, now);
+  if (actions.moves.empty()) master.calls().set_places({}, places.leaving());
   take_places(master, places, actions);
   for (const ReplicaActions::Move& move : actions.moves) tell(to_string(move));
   return places;

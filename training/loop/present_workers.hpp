@@ -19,14 +19,16 @@ namespace troupe {
 ReplicaPlaces::Named named_tasks(const std::vector<const Tower*>& towers);
 
 // The places before the first step, where a task that is not there has another place at once. Gives
-// them to the calls of the session, which are prepared afterwards. `stay`: nothing moves, as if
-// there were no cluster.
-ReplicaPlaces first_places(Master& master, bool stay, const std::vector<const Tower*>& towers,
+// them to the calls of the session, which are prepared afterwards. `stays`: why nothing moves;
+// empty: it moves after `move_after`. Throws: Error(invalid_argument) naming a task that is not
+// there if nothing moves.
+ReplicaPlaces first_places(Master& master, const std::string& stays,
+                           const std::vector<const Tower*>& towers,
                            ReplicaPlaces::Millis move_after, ReplicaPlaces::Millis now,
                            const std::function<void(const std::string&)>& tell);
 
-// Tells the places which tasks are there. One that lacks a device of a
-// named task does not count.
+// Tells the places which tasks are there. One that lacks a device that another named task has is
+// unfit.
 ReplicaActions see_workers(Master& master, ReplicaPlaces& places, ReplicaPlaces::Millis now);
 
 // Gives the session's calls the places, if something has moved. Members that leave, and of which

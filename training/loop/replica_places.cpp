@@ -45,8 +45,9 @@ std::map<std::string, std::string> ReplicaPlaces::places() const {
 }
 
 ReplicaActions ReplicaPlaces::see(std::set<std::string> present, std::set<std::string> leaving,
-                                  Millis now) {
+                                  Millis now, std::set<std::string> unfit) {
   present_ = std::move(present);
+  unfit_ = std::move(unfit);
   for (const std::string& task : leaving_)
     if (!present_.count(task)) left_.insert(task);
   leaving_ = std::move(leaving);
@@ -221,7 +222,8 @@ std::optional<std::string> ReplicaPlaces::target(const std::string& named,
     return task == named || (*out != named && is_before(task, *out));
   };
   for (const std::string& task : present_)
-    if (task != from && can_take(task) && job_of(task) == job_of(named) && is_better(task))
+    if (task != from && can_take(task) && job_of(task) == job_of(named) &&
+        (task == named || !unfit_.count(task)) && is_better(task))
       out = task;
   return out;
 }

@@ -47,8 +47,10 @@ class ReplicaPlaces {
   // `move_after` 0: nothing moves.
   ReplicaPlaces(const Named& named, Millis move_after);
 
-  // The tasks that can compute any replica, and those of them that are about to end.
-  ReplicaActions see(std::set<std::string> present, std::set<std::string> leaving, Millis now);
+  // The tasks that are there, those of them that are about to end, and those that can compute their
+  // own replicas alone.
+  ReplicaActions see(std::set<std::string> present, std::set<std::string> leaving, Millis now,
+                     std::set<std::string> unfit = {});
   // A replica may begin a step: it starts now or later, unless it is taken back.
   ReplicaActions begin(int64_t replica, int64_t step, Millis now);
   ReplicaActions ended(int64_t replica, Millis now);
@@ -88,7 +90,7 @@ class ReplicaPlaces {
 
   std::map<std::string, Entry> entries_;
   Millis move_after_{0};
-  std::set<std::string> present_, leaving_, met_;
+  std::set<std::string> present_, leaving_, unfit_, met_;
   std::map<std::string, Millis> away_since_;   // places that have been there
   std::set<std::string> left_;                 // of these, those that said that they leave
   std::map<int64_t, int64_t> running_, held_;  // steps, by replica

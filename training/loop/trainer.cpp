@@ -154,11 +154,9 @@ class Trainer final : public TrainProgram {
     std::vector<const Tower*> whole;
     for (const Tower& tower : towers)
       if (tower.loss.defined() && tower.update.defined()) whole.push_back(&tower);
-    // A residual is in its process, so a replica that has one stays there.
-    const bool stay = group_->shared() || has_residuals(compression_of(options));
     // Patience must not end before the move that would make it needless.
     const auto move_after = std::min(options.move_after, options.patience / 2);
-    places_ = first_places(group_->master(), stay, whole, move_after, now_millis(),
+    places_ = first_places(group_->master(), stays(), whole, move_after, now_millis(),
                            [this](const std::string& text) { moved(text); });
     for (const Tower& tower : towers) {
       if (towers_.count(tower.replica))
@@ -214,7 +212,8 @@ class Trainer final : public TrainProgram {
   void tell(Errc about, const std::string& text) override;
   void moved(const std::string& text) override { program_.tell(TrainEvent::moved, text); }
 
-  bool elsewhere() const;  // true if another process holds a slice
+  std::string stays() const;  // why replicas do not move; empty: they may
+  bool elsewhere() const;     // true if another process holds a slice
   void lead(const std::optional<Manifest>& manifest);
   void end_compression();
   std::string save_into(const std::string& folder, int64_t step);
@@ -240,6 +239,13 @@ class Trainer final : public TrainProgram {
   std::optional<TrainDriver> driver_;   // from run() on
   std::optional<ProgressMeter> meter_;  // from the first step on
 };
+
+std::string Trainer::stays() const {
+  if (group_->shared()) return "the container that several programs share";
+  if (has_residuals(compression_of(options_)))
+    return "a codec with a residual, topk or sign, whose state is in its process";
+  return options_.move_after <= std::chrono::milliseconds(0) ? "TrainOptions::move_after of 0" : "";
+}
 
 bool Trainer::elsewhere() const {
   Process& process = group_->master().process();
@@ -320,8 +326,9 @@ TrainResult Trainer::run() {
 
 // Asynchronous replicas go on when the owner, which takes the checkpoints, has ended its training.
 std::string Trainer::unsaved() {
-  if (!start_.folder() || group_->owner() || options_.rule.value_or(Aggregation::sync).by_steps())
-    return driver_->loop().unsaved();
+  const TrainLoop& loop = driver_->loop();
+  if (!start_.folder() || group_->owner() || loop.rule_at(loop.done_steps()).by_steps())
+    return loop.unsaved();
   const auto owner = std::make_shared<ShardMaker::OwnerSeen>();
   std::string why = "the program that takes the checkpoints of the container trains no more";
   try {
@@ -474,8 +481,8 @@ std::string Trainer::save_into(const std::string& dir, int64_t step) {
 void Trainer::progress() {
   if (!options_.on_progress) return;
   const TrainLoop& loop = driver_->loop();
-  if (const auto p =
-          meter_->next(loop.done_steps(), loop.mean_loss(), ProgressMeter::Time::clock::now()))
+  const auto loss = [&loop] { return loop.mean_loss(); };
+  if (const auto p = meter_->next(loop.done_steps(), loss, ProgressMeter::Time::clock::now()))
     program_.call([&] { options_.on_progress(*p); });
 }
 

@@ -9,6 +9,7 @@
 
 #include "actors/master/session_state.hpp"
 #include "tests/support/engine/local_cluster.hpp"
+#include "tests/support/refusal.hpp"
 #include "training/loop/present_workers.hpp"
 #include "troupe/ops.hpp"
 #include "troupe/optimizer.hpp"
@@ -95,6 +96,24 @@ TEST_CASE("a task that has never been there is computed by the one that stands f
   session.state().master->calls().set_places({{worker(1), worker(0)}, {worker(2), worker(0)}}, {});
   const Callable call = session.prepare({towers.all[2].loss}, towers.all[2].feeds);
   CHECK(tasks_of(session, call) == std::set<std::string>{worker(0)});
+}
+
+TEST_CASE("a training whose replicas do not move refuses a task that is not there, and says why") {
+  LocalCluster cluster({"/job:ps/task:0", worker(0)});
+  Towers towers(2, true);
+  Session session = cluster.connect(towers.graph);
+  TrainOptions options{.steps = 2};
+  options.move_after = std::chrono::milliseconds(0);
+  const auto refused = [&] {
+    return error_text(Errc::invalid_argument, [&] { train(session, towers.all, options); });
+  };
+  CHECK(refused() ==
+        "replica 1 is computed by /job:worker/task:1, which is not in the cluster, and moves to no "
+        "other worker, because of TrainOptions::move_after of 0; start that worker before the "
+        "training, or place the towers on workers that are there");
+  options.move_after = std::chrono::seconds(10);
+  options.compression.gradients = "topk:0.1";
+  CHECK(refused().find("because of a codec with a residual, topk or sign") != std::string::npos);
 }
 
 TEST_CASE("the tasks that towers name are found, but for those whose queues hold elements") {

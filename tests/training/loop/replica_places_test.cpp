@@ -62,6 +62,21 @@ TEST_CASE("a replica moves when its task has been away for long enough, and not 
   CHECK(places.places() == std::map<std::string, std::string>{{worker(1), worker(0)}});
 }
 
+TEST_CASE("a task that lacks a device of others keeps its own replicas, and gets no others") {
+  ReplicaPlaces places(named(3), Millis(2000));
+  const Tasks unfit = workers({1});
+  CHECK(places.see(workers({0, 1, 2}), {}, Millis(0), unfit).moves.empty());
+  CHECK(places.see(workers({0, 1}), {}, Millis(0), unfit).moves.empty());
+  CHECK(places.tick(Millis(2000)).moves.at(0).to == worker(0));
+  CHECK(places.see(workers({0}), {}, Millis(2000)).moves.empty());
+  CHECK(places.tick(Millis(4000)).moves.at(0).to == worker(0));
+  CHECK(loads(places, 3) == std::map<std::string, int64_t>{{worker(0), 3}});
+  const auto back = places.see(workers({0, 1}), {}, Millis(5000), unfit).moves;
+  REQUIRE(back.size() == 1);
+  CHECK(back[0].named == worker(1));
+  CHECK(back[0].to == worker(1));
+}
+
 TEST_CASE("a task that is back in time keeps its replicas, and its next absence counts anew") {
   ReplicaPlaces places(named(2), Millis(5000));
   places.see(workers({0, 1}), {}, Millis(0));
