@@ -173,6 +173,18 @@ bool Calls::stays(int64_t id, const std::set<std::string>& leaving) const {
                      });
 }
 
+bool Calls::trains_on(const std::string& task) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, call] : installer_.calls()) {
+    const std::vector<Partition>& parts = call.prepared->partitions;
+    if (!call.prepared->replicas.empty() &&
+        std::any_of(parts.begin(), parts.end(),
+                    [&](const Partition& part) { return task_of(part.device) == task; }))
+      return true;
+  }
+  return false;
+}
+
 Calls::Standing Calls::standing(int64_t id) const {
   std::lock_guard lock(mutex_);
   const InstalledCall& call = installer_.calls().at(id);
@@ -379,8 +391,8 @@ std::vector<PlacedNode> Calls::placement(int64_t id) const {
   for (int32_t n : call->nodes) {
     const Node& node = call->graph->node(n);
     const std::string& device = call->placement.devices.at(n);
-    const auto named = call->moved.named.find(n);
-    const bool moved = named != call->moved.named.end() && named->second != device;
+    const auto named = call->named.find(n);
+    const bool moved = named != call->named.end() && named->second != device;
     out.push_back({node.name, node.op->name, device,
                    call->placement.reasons.at(n) + (moved ? ", which has moved" : "")});
   }

@@ -54,7 +54,8 @@ class Calls {
   // Grows whenever a call becomes ready or stops being ready: until then a Standing stays valid.
   // Any thread; takes no lock.
   uint64_t changes() const { return installer_.changes(); }
-  std::string missing_tasks(int64_t call) const;  // the tasks that are not up, by commas
+  uint64_t fence() const { return installer_.fence(); }  // of a run that begins now
+  std::string missing_tasks(int64_t call) const;         // the tasks that are not up, by commas
   std::vector<std::string> awaited_tasks(int64_t call) const;  // as MasterState's
   std::string broken_text(int64_t call) const;  // the reason of the last reinstallation
 
@@ -74,6 +75,8 @@ class Calls {
   // The op actors of that node in this process, one for each executor that runs it.
   std::vector<OpHandle> op_actors(const std::string& node) const;
 
+  // True if a call that takes training steps has nodes there.
+  bool trains_on(const std::string& task) const;
   std::vector<PlacedNode> placement(int64_t call) const;
   std::vector<CutEdge> cut_edges(int64_t call) const;  // asks all processes; blocks
   std::string dot(int64_t call) const;

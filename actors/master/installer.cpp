@@ -55,7 +55,8 @@ void Installer::install(int64_t id, Later& later) {
 
 void Installer::move(PreparedCall moved, Later& later) {
   InstalledCall& call = calls_.at(moved.id);
-  if (!mutant(Mutant::move_keeps_fence)) moved.moved.fence = state_.newest_incarnation();
+  if (!mutant(Mutant::move_keeps_fence))
+    fence_ = std::max(fence() + 1, state_.newest_incarnation() + 1);
   call.prepared = std::make_shared<const PreparedCall>(std::move(moved));
   if (!state_.calls().count(call.prepared->id)) return;
   call.broken = "it moves to other processes";
@@ -209,13 +210,11 @@ void Installer::uninstall_there(const MasterOrder& order) {
                     });
 }
 
-std::shared_ptr<const LiveCall> Installer::make_live(const InstalledCall& call) const {
+std::shared_ptr<const LiveCall> Installer::make_live(const InstalledCall& call) {
   const ExecutableState& e = state_.calls().at(call.prepared->id);
   auto live = std::make_shared<LiveCall>();
   live->executable = e.executable;
-  // Larger in each installation, so that a process that begins anew there counts its pushes anew.
-  if (const uint64_t fence = call.prepared->moved.fence; fence > 0)
-    live->fence = fence + e.executable;
+  if (fence() > 0) ++fence_;
   live->local = call.local;
   live->client = call.local->executor_on(process_.cpu().name());
   for (const Output& o : call.prepared->feeds)

@@ -26,7 +26,6 @@ namespace troupe {
 // An installation of a call that is ready on all its tasks.
 struct LiveCall {
   uint32_t executable = 0;
-  uint64_t fence = 0;  // RunContext::fence of its runs
   std::shared_ptr<Installation> local;
   PartitionExecutor* client = nullptr;                 // takes feeds and holds fetches; may be null
   std::vector<uint32_t> feed_slots, fetch_slots;       // of `client`
@@ -75,6 +74,11 @@ class Installer {
   const MasterState& state() const { return state_; }
   // Grows whenever a call becomes ready or stops being ready. Any thread; takes no lock.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+  // RunContext::fence of a run that begins now, of any call: calls may push for one replica. 0
+  // until a call moves; then at least the incarnation of each process that may have pushed. It
+  // grows with each installation, so that a process that begins anew there counts its pushes anew.
+  // Any thread; takes no lock.
+  uint64_t fence() const { return fence_.load(std::memory_order_acquire); }
   RemoteParts& remote() { return remote_; }  // any thread
 
   // Installations from now on run that op's kernel for the node, in other processes only if
@@ -98,14 +102,14 @@ class Installer {
   void forget_local(InstalledCall& call, Later& later);
   void no_longer_live(InstalledCall& call);
   void answered(const std::function<MasterOrders(MasterState&)>& event);
-  std::shared_ptr<const LiveCall> make_live(const InstalledCall& call) const;
+  std::shared_ptr<const LiveCall> make_live(const InstalledCall& call);
 
   Process& process_;
   Members& members_;
   const uint64_t session_;
   const Locked locked_;
   RemoteParts remote_;
-  std::atomic<uint64_t> changes_{0};
+  std::atomic<uint64_t> changes_{0}, fence_{0};
   MasterState state_;
   std::map<int64_t, InstalledCall> calls_;
   std::map<std::string, std::shared_ptr<const Op>> replaced_;  // by node

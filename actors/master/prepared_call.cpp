@@ -56,8 +56,8 @@ std::string device_at(const std::string& named, const Places& places) {
 }
 
 bool moves(const PreparedCall& call, const Places& places) {
-  if (places.empty() && call.moved.named.empty()) return false;
-  const auto& named = call.moved.named.empty() ? call.placement.devices : call.moved.named;
+  if (places.empty() && call.named.empty()) return false;
+  const auto& named = call.named.empty() ? call.placement.devices : call.named;
   return std::any_of(named.begin(), named.end(), [&](const auto& node) {
     return call.placement.devices.at(node.first) != device_at(node.second, places);
   });
@@ -66,8 +66,8 @@ bool moves(const PreparedCall& call, const Places& places) {
 PreparedCall moved_call(const PreparedCall& call, const Places& places,
                         const std::string& client_device) {
   PreparedCall out = call;
-  if (out.moved.named.empty()) out.moved.named = out.placement.devices;
-  for (const auto& [node, device] : out.moved.named)
+  if (out.named.empty()) out.named = out.placement.devices;
+  for (const auto& [node, device] : out.named)
     out.placement.devices.at(node) = device_at(device, places);
   out.partitions =
       partition(*out.graph, out.fetches, out.feeds, out.placement.devices, client_device);

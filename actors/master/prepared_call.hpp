@@ -29,13 +29,8 @@ struct PreparedCall {
   std::vector<int32_t> nodes;          // the nodes that run
   std::vector<int32_t> asked;          // the nodes of the program's graph that it was made of
   Placement placement;
-  struct Moved {
-    // The devices by the graph's names, if others stand for some of them (Calls::set_places).
-    std::map<int32_t, std::string> named;
-    // At least the incarnation of each process that may have pushed for the call's replicas. 0: the
-    // call has not moved since it was prepared.
-    uint64_t fence = 0;
-  } moved;
+  // The devices by the graph's names, if others stand for some of them (Calls::set_places).
+  std::map<int32_t, std::string> named;
   std::vector<Partition> partitions;
   std::vector<Absorbed> absorbed;  // the changes of the passes to nodes of the program's graph
 };

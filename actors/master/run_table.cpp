@@ -161,7 +161,7 @@ void RunTable::launch(const RunPtr& run, const Calls::Standing& call) {
       steps_.begin(*call.prepared, run->options.step, context);
       run->options.step = context.step;
       context.draws = local_.draws(*call.prepared, run->options.seed, context.step);
-      context.fence = call.live->fence;
+      context.fence = calls_.fence();
       run->prepared = call.prepared;
       run->live = call.live;
       for (const auto& [task, worker] : call.live->remotes) run->open.insert(task);

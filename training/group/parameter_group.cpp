@@ -150,7 +150,7 @@ void ParameterGroup::lost_member(const std::string& task, const std::string& rea
                                 "unless they are as they were"));
   } else {
     events_.tell(
-        &Listener::gone,
+        master_.calls().trains_on(task) ? &Listener::worker_gone : &Listener::gone,
         detail::concat(task, noticed,
                        "; steps that ran there are done again with the same data when it is "
                        "back, or another process has its replicas"));

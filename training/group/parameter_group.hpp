@@ -111,8 +111,9 @@ class ParameterGroup final : public MeshListener,
             std::optional<std::chrono::seconds> limit = std::nullopt);
   // The receiver of events of the parameters; any thread.
   struct Listener {
-    Told lost;  // a task with shards is gone, or a shard has died: which, and who noticed it
-    Told gone;  // the same for a task without shards
+    Told lost;         // a task with shards is gone, or a shard has died: which, and who noticed it
+    Told worker_gone;  // the same for a task without shards that computes training steps
+    Told gone;         // the same for one that does neither
     std::function<void()> members;  // a member has come, is going to leave, or is gone
     std::function<void()> closed;   // the session is being closed; at once if it is already
   };
@@ -128,8 +129,8 @@ class ParameterGroup final : public MeshListener,
   bool took_over() const { return maker_.took_over(); }
   void went_on() { maker_.went_on(); }
   // The steps at which replicas continue after establish() in a session that is not the owner, or
-  // that took over.
-  std::map<int32_t, int64_t> next_steps() const { return maker_.next_steps(); }
+  // that took over, and the rule.
+  ShardMaker::Followed followed() const { return maker_.followed(); }
   Master& master() { return master_; }
 
   void up(const Member& member, const caf::actor& agent) override;

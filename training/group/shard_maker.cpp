@@ -396,7 +396,7 @@ bool ShardMaker::follow(const std::map<int32_t, ShardDescription>& shards, uint6
   table_.epoch = now;
   table_.rate_scale = shards.begin()->second.rate_scale;
   std::lock_guard lock(mutex_);
-  next_steps_ = std::move(next_steps);
+  followed_ = {std::move(next_steps), table_.rule};
   return true;
 }
 

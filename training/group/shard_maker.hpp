@@ -1,7 +1,7 @@
 // ShardMaker: makes the shards of a session and sets their first values, or follows the session
 // that has made them first, when their container is shared.
 //
-// Owner: the group. Thread: the group's actor, except owner() and next_steps().
+// Owner: the group. Thread: the group's actor, except owner() and followed().
 #pragma once
 
 #include <atomic>
@@ -64,10 +64,15 @@ class ShardMaker {
   // They were another session's, which has gone: the next epoch keeps their values. Any thread.
   bool took_over() const { return took_over_; }
   void went_on() { took_over_ = false; }  // the next epoch is the session's own
-  // The steps at which replicas continued when the last wait_serving() ended. Any thread.
-  std::map<int32_t, int64_t> next_steps() const {
+  // The steps at which replicas continued, and the rule, when the last wait_serving() ended. Any
+  // thread.
+  struct Followed {
+    std::map<int32_t, int64_t> next_steps;
+    Aggregation rule;  // of shards that another session has made
+  };
+  Followed followed() const {
     std::lock_guard lock(mutex_);
-    return next_steps_;
+    return followed_;
   }
 
   // Takes over the epoch, rule and doors of shards. False: they are not all in one epoch yet, or it
@@ -101,7 +106,7 @@ class ShardMaker {
   std::atomic<bool> attached_{false};  // to the shards of another session
   std::atomic<bool> took_over_{false};
   mutable std::mutex mutex_;  // guards the rest
-  std::map<int32_t, int64_t> next_steps_;
+  Followed followed_;
 };
 
 }  // namespace troupe

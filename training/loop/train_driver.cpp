@@ -34,7 +34,10 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
   listener.lost = [post = post_, this](const std::string& text) {
     post([this, text] { return loop_->shards_lost(text, program_.now()); });
   };
-  listener.gone = [post = post_, this](const std::string& text) {
+  listener.gone = [post = post_](const std::string& text) {
+    post([text] { return TrainActions{{TrainAction::tell, 0, 0, Errc::peer_lost, text}}; });
+  };
+  listener.worker_gone = [post = post_, this](const std::string& text) {
     post([this, text] {
       if (!has_residuals(terms_.compression) || !begun())
         return TrainActions{{TrainAction::tell, 0, 0, Errc::peer_lost, text}};
@@ -151,7 +154,8 @@ std::map<int64_t, int64_t> TrainDriver::next_steps(const std::optional<Manifest>
   std::map<int64_t, int64_t> out;
   for (int32_t replica : checkpoints_.replicas) out[replica] = manifest ? manifest->step : 0;
   if (group_.owner() && !goes_on()) return out;
-  for (const auto& [replica, step] : group_.next_steps())
+  const std::map<int32_t, int64_t> followed = group_.followed().next_steps;
+  for (const auto& [replica, step] : followed)
     if (const auto mine = out.find(replica); mine != out.end()) mine->second = step;
   return out;
 }
@@ -163,7 +167,7 @@ void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& man
   plan.checkpoints = !checkpoints_.directory.empty() && group_.owner();
   plan.follows = !group_.owner();
   if (plan.follows) plan.roll_backs = 0;  // the owner restores
-  plan.rule = rule_of(manifest);
+  plan.rule = plan.follows ? group_.followed().rule : rule_of(manifest);
   loop_ = std::make_unique<TrainLoop>(plan, next_steps(manifest));
   group_.went_on();
   carry_out(loop_->begin(program_.now()));
