@@ -33,6 +33,11 @@ std::shared_ptr<Residuals::Residual> Residuals::find(uint64_t epoch, const Gradi
   return found;
 }
 
+void Residuals::clear() {
+  std::lock_guard lock(mutex_);
+  residuals_.clear();
+}
+
 Residuals::Coded Residuals::code(uint64_t epoch, const Codec& codec, const Tensor& gradient,
                                  const GradientKey& key, const FlushPlan& plan,
                                  const MakeTensor& make) {
@@ -52,7 +57,8 @@ Residuals::Coded Residuals::code(uint64_t epoch, const Codec& codec, const Tenso
                 r.step < 0 ? " was lost with its process; all towers go back to the newest "
                              "checkpoint"
                            : " is that of another step: a parameter with the codec topk or sign "
-                             "wants a gradient in each step; give it another codec")};
+                             "wants a gradient in each step; give it another codec"),
+            .lost = r.step < 0};
   }
   Tensor sum = gradient;
   if (before.defined()) {
@@ -65,7 +71,7 @@ Residuals::Coded Residuals::code(uint64_t epoch, const Codec& codec, const Tenso
   r.after = {};
   if (plan.flushes(key.step)) return {sum};
   const Tensor codes = encode(codec, sum, key, make);
-  if (!codes.defined()) return {gradient};  // the training ends, or goes back
+  if (!codes.defined()) return {sum};  // not finite, which the shard names, or too large for codes
   Tensor left = make(DType::f32, gradient.shape());
   decode(codec.kind, codes, 0, sum.size(), left);
   in_isa<SubtractLoop>(sum.data<float>(), left.mutable_data<float>(), left.size());

@@ -39,10 +39,12 @@ class Residuals {
     Tensor gradient;
     Codec::Kind kind = Codec::none;  // none: `gradient` is no code
     std::string refused = {};        // why there is none
+    bool lost = false;               // refused until all replicas go back
   };
   // Requires: f32, a codec with a residual.
   Coded code(uint64_t epoch, const Codec& codec, const Tensor& gradient, const GradientKey& key,
              const FlushPlan& plan, const MakeTensor& make);
+  void clear();
 
  private:
   struct Residual {

@@ -472,6 +472,7 @@ void ParameterClient::retire(Errc code, const std::string& text) {
   std::lock_guard lock(mutex_);
   cache_.clear();
   copies_.clear();
+  residuals_.clear();
   routes_ = std::make_shared<const ParameterRoutes>();
   sequences_.clear();
 }

@@ -134,7 +134,8 @@ Outcome ParameterRequest::code(const ParameterRoute& route, Gradient& gradient, 
   if (has_residual(route.push.kind)) {
     Residuals::Coded coded =
         residuals.code(epoch, route.push, gradient.values, key, route.plan, make);
-    if (!coded.refused.empty()) return {Errc::stale, std::move(coded.refused)};
+    if (!coded.refused.empty())
+      return {coded.lost ? Errc::stale : Errc::invalid_argument, std::move(coded.refused)};
     codec = coded.kind;
     gradient = std::move(coded.gradient);
     return {};

@@ -97,8 +97,18 @@ TEST_CASE("an epoch begins without residuals, and pushes of the one before chang
 TEST_CASE("a parameter that is not pushed in each step is refused") {
   Replica r;
   r.pushed(0, of({4, 3, 2, 1}));
-  CHECK(r.code(2, of({1, 1, 1, 1})).refused.find("wants a gradient in each step") !=
-        std::string::npos);
+  const Residuals::Coded coded = r.code(2, of({1, 1, 1, 1}));
+  CHECK(coded.refused.find("wants a gradient in each step") != std::string::npos);
+  CHECK(!coded.lost);  // it helps nothing to do the step again
+  CHECK(Replica().code(2, of({1, 1, 1, 1})).lost);
+}
+
+TEST_CASE("what is too large for codes travels as it is, with the residual") {
+  Replica r;
+  r.pushed(0, of({3e38F, 2e38F, 1e38F, 1}));
+  const Residuals::Coded coded = r.code(1, of({1, 1, 3e38F, 1}));
+  CHECK(coded.kind == Codec::none);
+  CHECK(coded.gradient.values<float>()[2] == INFINITY);  // which the shard names
 }
 
 TEST_CASE("a gradient with a NaN travels as it is") {
