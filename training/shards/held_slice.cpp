@@ -358,6 +358,12 @@ void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
   if (p.write != 0) return write(p, tickets, out);
   end_steps_before(std::min(p.first, p.step), p.replica, out);
   if (known(p, tickets, out)) return;
+  const int64_t steps = std::max<int64_t>(1, rule_->local_steps(rule_->next_step()));
+  if (p.number > 0 && p.number != steps)
+    return refuse(p.replica, tickets, PushRefusal::type, Errc::invalid_argument,
+                  detail::concat("the change of ", describe(slice_), " by replica ", p.replica,
+                                 " is over ", p.number, " local steps, and its round has ", steps),
+                  out);
   if (const auto found = find_not_finite(p.gradient, terms_.lanes)) {
     const std::string element = detail::concat(*found, " of ", describe(slice_));
     if (!terms_.skips_bad)
@@ -376,8 +382,7 @@ void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
   if (mutant(Mutant::ack_before_apply)) acknowledge(tickets, Errc::ok, {}, out);
   unacknowledged_[{p.replica, p.step}] = std::move(tickets);
   const int64_t open = rule_->open_to();
-  rule_->push(
-      {p.replica, p.step, p.incarnation, std::move(p.gradient), std::max<int64_t>(1, p.number)});
+  rule_->push({p.replica, p.step, p.incarnation, std::move(p.gradient), steps});
   update_while_due(open, out);
 }
 

@@ -114,11 +114,12 @@ Outcome Shard::begin_restore(uint64_t epoch, ShardActions& out) {
   return {};
 }
 
-Outcome Shard::clear(uint64_t epoch, std::vector<ReplicaProgress> replicas, ShardActions& out) {
+Outcome Shard::clear(uint64_t epoch, const Aggregation& rule, std::vector<ReplicaProgress> replicas,
+                     ShardActions& out) {
   if (Outcome o = begin_restore(epoch, out); !o) return o;
   int64_t begins = replicas.empty() ? 0 : replicas[0].next_step;
   for (const ReplicaProgress& replica : replicas) begins = std::min(begins, replica.next_step);
-  if (Outcome o = set_replicas(terms_->rule, std::move(replicas), out); !o) return o;
+  if (Outcome o = set_replicas(rule, std::move(replicas), out); !o) return o;
   for (auto& [id, slice] : slices_) slice.clear(begins);
   terms_->state = slices_.empty() ? State::serving : State::empty;
   return {};

@@ -65,8 +65,9 @@ class Shard {
   // the state, or, if it has none there, at the slice's next_step.
   Outcome restore(uint64_t epoch, std::vector<SliceState> states, ShardActions& out);
   // Forgets all values: the shard is empty again and waits for new initial values; replicas begin
-  // at `replicas`.
-  Outcome clear(uint64_t epoch, std::vector<ReplicaProgress> replicas, ShardActions& out);
+  // at `replicas`, under this rule.
+  Outcome clear(uint64_t epoch, const Aggregation& rule, std::vector<ReplicaProgress> replicas,
+                ShardActions& out);
   // Sets another rule or other replicas. Refused with Errc::invalid_argument unless every replica
   // of every trained slice is at a boundary, with nothing waiting. Values and versions stay.
   Outcome set_rule(uint64_t epoch, const Aggregation& rule, std::vector<ReplicaProgress> replicas);

@@ -246,7 +246,13 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
     return caf::unit;
   }
   if (m.mode == BeginEpoch::reset) {
-    const Outcome outcome = shard->clear(m.epoch, replicas_at(m.replicas, m.next_step), out);
+    Outcome outcome;
+    try {
+      outcome = shard->clear(m.epoch, aggregation_from_string(m.rule),
+                             replicas_at(m.replicas, m.next_step), out);
+    } catch (const Error& e) {  // of the rule's text
+      return to_caf(e.code(), e.what());
+    }
     send(out);
     if (!outcome) return outcome_error(outcome);
     begins();

@@ -242,7 +242,7 @@ class ShardWorld {
       outcome = shard.restore(epoch, std::move(states), out);
     } else {
       if (shard.state() != Shard::State::empty)
-        outcome = shard.clear(epoch, replicas_at(o_.replicas, 0), out);
+        outcome = shard.clear(epoch, shard.rule(), replicas_at(o_.replicas, 0), out);
       for (const Slice& s : shards_[m].slices)
         if (outcome) outcome = shard.set_initial(epoch, s.id, initial(s.id), out);
     }

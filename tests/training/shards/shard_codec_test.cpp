@@ -105,7 +105,7 @@ TEST_CASE("values travel in the codec of the pull, of the newest step and of the
 TEST_CASE("a shard that went back answers with the values that it went back to") {
   ShardScript s = ShardScript::serving(Aggregation::sync, 1, vector_of({1, 1, 1, 1}));
   pull(s, 0, 0, Codec::bf16);
-  REQUIRE(s.shard.clear(2, {{.replica = 0}}, s.last));
+  REQUIRE(s.shard.clear(2, s.shard.rule(), {{.replica = 0}}, s.last));
   REQUIRE(s.shard.set_initial(2, 0, vector_of({5, 5, 5, 5}), s.last));
   const Tensor values = only<Pulled>(pull(s, 0, 0, Codec::bf16)).values;
   CHECK(static_cast<float>(values.data<BFloat16>()[0]) == 5);

@@ -44,6 +44,18 @@ TEST_CASE("a round is one update: the values of its begin less the mean of the c
   CHECK(next.local_steps == 4);
 }
 
+TEST_CASE("a change over another number of steps than its round has is refused") {
+  ShardScript s = ShardScript::serving(local(4), 1, vector_of({1, 2, 3, 4}));
+  s.pull(0, 0);
+  for (const int64_t steps : {int64_t{1}, int64_t{3}, INT64_MAX}) {
+    Push wrong = change_of(s, 0, 3, 4, {1, 1, 1, 1});
+    wrong.number = steps;
+    s.push(wrong);
+    CHECK(only<Acknowledged>(s.last).code == Errc::invalid_argument);
+  }
+  CHECK(s.shard.version(0) == 0);
+}
+
 TEST_CASE("a replica that begins a round again reads the values of its begin") {
   ShardScript s = ShardScript::serving(local(3), 1, vector_of({1, 2, 3, 4}));
   s.pull(0, 0);
@@ -125,7 +137,7 @@ TEST_CASE("rules of local steps that cannot hold are refused") {
     }
     return "";
   };
-  CHECK(text(local(0), sgd(1)).find("wants at least 1 step") != std::string::npos);
+  CHECK(text(local(0), sgd(1)).find("wants rounds of at least 1 step") != std::string::npos);
   CHECK(text(local(4), ftrl()).find("begins anew in each round") != std::string::npos);
   CHECK(text(aggregation_from_string("diloco:4:0.5:1"), sgd(1)).find("outer momentum from 0") !=
         std::string::npos);

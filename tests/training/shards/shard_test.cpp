@@ -265,10 +265,19 @@ TEST_CASE("a cleared shard takes initial values again") {
   ShardScript s = ShardScript::serving(Aggregation::async, 1);
   s.push(0, 0, vector_of({1, 1, 1, 1}));
   ShardActions out;
-  REQUIRE(s.shard.clear(2, replicas_at(1, 0), out));
+  REQUIRE(s.shard.clear(2, Aggregation::async, replicas_at(1, 0), out));
   CHECK(s.shard.state() == Shard::State::empty);
   REQUIRE(s.shard.set_initial(2, 0, vector_of({3, 3, 3, 3}), out));
   CHECK(s.shard.version(0) == 0);
+  CHECK(only<Acknowledged>(s.push(0, 0, vector_of({1, 1, 1, 1}))).version == 1);
+}
+
+TEST_CASE("a shard is cleared for replicas that the rule before could not have") {
+  ShardScript s = ShardScript::serving({Aggregation::Kind::sync_backup, 1}, 2);
+  ShardActions out;
+  REQUIRE(s.shard.clear(2, Aggregation::sync, replicas_at(1, 0), out));
+  CHECK(s.shard.rule() == Aggregation::sync);
+  REQUIRE(s.shard.set_initial(2, 0, vector_of({3, 3, 3, 3}), out));
   CHECK(only<Acknowledged>(s.push(0, 0, vector_of({1, 1, 1, 1}))).version == 1);
 }
 
