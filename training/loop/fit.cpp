@@ -378,6 +378,11 @@ void Fit::check_validation() {
 TrainOptions Fit::train_options() {
   TrainOptions t = o_.train;
   t.steps = o_.epochs * per_epoch_;
+  if (t.rule && t.rule->local() && t.rule->bound > 0 && per_epoch_ % t.rule->bound != 0)
+    throw refuse("fit", "an epoch has ", per_epoch_, " steps, and a round of the rule ",
+                 to_string(*t.rule), " has ", t.rule->bound,
+                 ", so epochs would end within rounds; choose FitOptions::steps_per_epoch or the "
+                 "rule so that rounds fit");
   // A training that was told to stop does no more steps when it is resumed.
   if (history_.wants_stop()) t.steps = std::min(t.steps, history_.epochs().back().step);
   t.examples_per_step = records_;
@@ -414,6 +419,11 @@ double Fit::mean_loss(int64_t step) const {
 
 // After an exception the pause comes again, and the epoch is judged as the first time.
 bool Fit::epoch_ended(const TrainPause& pause) {
+  if (pause.step % per_epoch_ != 0)  // a pause waits for the end of a round
+    throw refuse("fit", "the epoch that ended before step ", pause.step,
+                 " ended within a round of local steps, as set_rule() or the checkpoint has a rule "
+                 "whose rounds do not fit into the ",
+                 per_epoch_, " steps of an epoch");
   FitEpoch epoch;
   epoch.epoch = pause.step / per_epoch_;
   epoch.step = pause.step;

@@ -70,6 +70,23 @@ TEST_CASE("fit trains for its epochs, tells of each, and learns") {
   CHECK(result.best_checkpoint.empty());
 }
 
+TEST_CASE("rounds of local steps fit into epochs, or the training is refused") {
+  TwoClasses net;
+  Session session = Session::local(net.graph);
+  FitOptions options = net.options(4);
+  options.train.rule = aggregation_from_string("local:2");
+  check_invalid([&] { fit(session, net.all, net.data, options); },
+                "an epoch has 5 steps, and a round of the rule local:2 has 2");
+  options.train.rule = aggregation_from_string("local:5");
+  CHECK(fit(session, net.all, net.data, options).history.size() == 4);
+  options.train.rule.reset();
+  options.on_epoch = [&](const FitEpoch&) {
+    set_rule(session, aggregation_from_string("local:2"));
+    return true;
+  };
+  check_invalid([&] { fit(session, net.all, net.data, options); }, "ended within a round");
+}
+
 TEST_CASE("fit is train() with batches of the data, to the bit") {
   TwoClasses net, other;
   Session session = Session::local(net.graph), plain = Session::local(other.graph);
