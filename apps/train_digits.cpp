@@ -143,7 +143,7 @@ Outcome train_and_test(Session& session, const Network& net, const Setting& s,
   int64_t validate_at = 0;
   TrainOptions watched = options;
   watched.on_progress = [&](const TrainProgress& p) {
-    ask(session, std::exchange(switches, {}));
+    ask(session, std::exchange(switches, {}), p.step);
     if (validation && p.step >= validate_at) {
       validation->ask();
       validate_at = p.step + std::max<int64_t>(1, p.steps / kValidations);
@@ -224,6 +224,9 @@ int run(const Options& given) {
         "--verify compares a run on a cluster with one in one process; this is one process");
   const std::vector<Aggregation> rules = rules_of(given);
   const Switches switches = given.switches ? switches_from(*given.switches) : Switches();
+  if (const auto beyond = switches.lower_bound(s.steps); beyond != switches.end())
+    std::printf("--switch: the training ends at step %lld, before the change at step %lld\n",
+                static_cast<long long>(s.steps), static_cast<long long>(beyond->first));
   const OutFolder out(given.out, true);
   const ProcessOptions process = given.process();
   const LogSink say = given.say();

@@ -162,7 +162,9 @@ Trained train_in_sight(Session& session, const std::vector<Tower>& towers, Train
                        const ProgramOptions& given, const OutFolder& out, const std::string& label,
                        Plot* curve, const std::function<std::string()>& more) {
   ProgressLine line(label);
-  options.checkpoint_dir = (out / ("checkpoint-" + label)).string();
+  std::string folder = "checkpoint-" + label;
+  std::replace(folder.begin(), folder.end(), '/', '_');  // of names of parameters in a rule
+  options.checkpoint_dir = (out / folder).string();
   if (options.checkpoint_every == 0)
     options.checkpoint_every = std::max<int64_t>(1, options.steps / kCheckpoints);
   options.data_seed = static_cast<uint64_t>(given.seed);

@@ -29,6 +29,8 @@ Switches switches_from(const std::string& text) {
   return out;
 }
 
-void ask(Session& session, const Switches& switches) {
-  for (const auto& [step, rule] : switches) set_rule(session, rule, step);
+void ask(Session& session, const Switches& switches, int64_t step) {
+  auto first = switches.upper_bound(step);
+  if (first != switches.begin()) --first;  // it holds at `step`
+  for (auto it = first; it != switches.end(); ++it) set_rule(session, it->second, it->first);
 }

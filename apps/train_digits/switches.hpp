@@ -13,5 +13,6 @@ using Switches = std::map<int64_t, troupe::Aggregation>;  // by the step from wh
 // order, with the name of a rule each.
 Switches switches_from(const std::string& text);
 
-// Asks the training of the session, which has begun, for all of them.
-void ask(troupe::Session& session, const Switches& switches);
+// Asks the training of the session, which begins at this step, for the one that holds there and all
+// later ones.
+void ask(troupe::Session& session, const Switches& switches, int64_t step);

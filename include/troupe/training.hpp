@@ -39,7 +39,7 @@ struct Aggregation {
   bool local() const { return kind == Kind::local; }
   bool by_steps() const;  // and all parameters' own, too
   // Steps that are done again make the same updates, to the bit.
-  bool repeats() const { return (kind == Kind::sync || local()) && own.empty(); }
+  bool repeats() const;
   friend bool operator==(const Aggregation&, const Aggregation&) = default;
 };
 inline constexpr Aggregation Aggregation::sync{}, Aggregation::async{Aggregation::Kind::async};

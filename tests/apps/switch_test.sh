@@ -32,6 +32,7 @@ grep -q 'the rule is ssp:3 from step 100 on; before it was sync-backup:1' "$out/
 [ "$(updates_in whole)" = "$updates" ] || fail "the slices have $(updates_in whole) updates, not $updates"
 
 run cut --steps 320
+grep -q 'the training ends at step 320, before the change at step 350' "$out/cut.log" || fail 'no word on later changes'
 run cut --steps 1200 --resume
 grep -q 'resumed at step 320 from .*, with the rule async-damped' "$out/cut.log" || fail 'it resumed with another rule'
 grep -q 'the rule is sync-backup:1 from step 350 on; before it was async-damped' "$out/cut.log" || fail 'no change after it resumed'

@@ -52,6 +52,11 @@ bool Aggregation::by_steps() const {
          std::all_of(own.begin(), own.end(), [](const auto& one) { return one.second.by_steps(); });
 }
 
+bool Aggregation::repeats() const {
+  return (kind == Kind::sync || local()) &&
+         std::all_of(own.begin(), own.end(), [](const auto& one) { return one.second.repeats(); });
+}
+
 bool AggregationRule::go_on(int32_t, int64_t) { return false; }
 std::optional<int32_t> AggregationRule::skip(std::vector<Contribution>&) { return std::nullopt; }
 
@@ -64,8 +69,9 @@ void check_rule(const Aggregation& rule, size_t replicas) {
     throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
                 " wants a number of at least 0, got ", rule.bound);
   if (rule.local() && rule.bound == 0)
-    throw Error(Errc::invalid_argument,
-                "a round of the rule local:H wants at least 1 step; name its number of steps");
+    throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
+                " wants rounds of at least 1 step, as in ",
+                rule.outer_momentum == 0 ? "local:8" : "diloco:100");
   if (!(rule.outer_rate > 0) || !(rule.outer_momentum >= 0) || !(rule.outer_momentum < 1) ||
       !std::isfinite(rule.outer_rate))
     throw Error(Errc::invalid_argument, "the rule ", to_string(rule),

@@ -60,7 +60,8 @@ int64_t bound_of(const std::string& text, const std::string& digits) {
   int64_t out = 0;
   if (!reads(digits, out) || out < 0)
     throw Error(Errc::invalid_argument, "the aggregation rule \"", text,
-                "\" wants a whole number of at least 0 after the colon, got \"", digits, "\"");
+                "\" wants a whole number from 0 to ", INT64_MAX, " after the colon, got \"", digits,
+                "\"");
   return out;
 }
 

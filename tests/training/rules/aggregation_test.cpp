@@ -26,6 +26,8 @@ TEST_CASE("a parameter has its own rule by its name or the longest pattern that 
   CHECK(rule.of("fc/emb") == Aggregation::sync);
   CHECK_FALSE(rule.by_steps());
   CHECK(aggregation_from_string("sync+fc=sync").by_steps());
+  CHECK(aggregation_from_string("sync+fc=sync").repeats());
+  CHECK(!aggregation_from_string("sync+fc=async").repeats());
 }
 
 TEST_CASE("own rules of parameters that are not trained, or do not fit, are refused") {
@@ -54,7 +56,8 @@ TEST_CASE("a text that is no rule is refused, with the rules there are") {
             aggregation_from_string(text);
           }).find("there are sync, sync-backup:B") != std::string::npos);
   CHECK(error_text(Errc::invalid_argument, [] { aggregation_from_string("ssp:-1"); }) ==
-        "the aggregation rule \"ssp:-1\" wants a whole number of at least 0 after the colon, got "
+        "the aggregation rule \"ssp:-1\" wants a whole number from 0 to 9223372036854775807 after "
+        "the colon, got "
         "\"-1\"");
   CHECK(error_text(Errc::invalid_argument, [] {
           aggregation_from_string("ssp:3x");
