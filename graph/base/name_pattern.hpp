@@ -5,14 +5,20 @@
 
 namespace troupe {
 
-// True if the pattern is the whole name.
+// True if the pattern is the whole name. Takes at most the product of their lengths.
 inline bool matches_name(std::string_view pattern, std::string_view name) {
-  const size_t star = pattern.find('*');
-  if (star == pattern.npos) return pattern == name;
-  if (!name.starts_with(pattern.substr(0, star))) return false;
-  for (size_t i = star; i <= name.size(); ++i)
-    if (matches_name(pattern.substr(star + 1), name.substr(i))) return true;
-  return false;
+  size_t p = 0, n = 0, star = pattern.npos, from = 0;  // the newest *, and the name behind its text
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*')
+      star = p++, from = n;
+    else if (p < pattern.size() && pattern[p] == name[n])
+      ++p, ++n;
+    else if (star != pattern.npos)
+      p = star + 1, n = ++from;
+    else
+      return false;
+  }
+  return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
 // The entry for a name; null: none. A whole name comes before a pattern with *, a longer pattern
