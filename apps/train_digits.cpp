@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/program/ledger_table.hpp"
 #include "apps/program/plot.hpp"
 #include "apps/program/program.hpp"
 #include "apps/program/tables.hpp"

@@ -208,29 +208,6 @@ std::string StepTrace::end() {
   return trace_;
 }
 
-void print_ledger(const std::vector<PushCount>& pushes, const std::string& rule) {
-  std::printf("\nHow the gradients ended, by parameter, first element and replica (%s)\n",
-              rule.c_str());
-  std::printf("  %-12s %8s %7s %9s %9s %9s %6s %9s %6s  %s\n", "parameter", "from", "replica",
-              "received", "applied", "merged", "late", "duplicate", "held", "refused");
-  for (const PushCount& p : pushes) {
-    std::string refused;
-    for (const auto& [reason, count] : p.refused)
-      refused += detail::concat(refused.empty() ? "" : ", ", reason, " ", count);
-    std::printf("  %-12s", p.parameter.empty() ? "(no slice)" : p.parameter.c_str());
-    for (const auto& [width, count] : {std::pair(8, p.offset),
-                                       {7, p.replica},
-                                       {9, p.received},
-                                       {9, p.applied},
-                                       {9, p.merged},
-                                       {6, p.late},
-                                       {9, p.duplicate},
-                                       {6, p.held}})
-      std::printf(" %*lld", width, static_cast<long long>(count));
-    std::printf("  %s\n", refused.empty() ? "none" : refused.c_str());
-  }
-}
-
 void print_tables(Session& session, const Callable& whole, const std::vector<Callable>& steps) {
   print_devices(session.devices(), session.placement(whole));
   std::printf(

@@ -53,9 +53,6 @@ class StepTrace {
   std::string trace_;
 };
 
-// How the gradients of each replica for each parameter have ended; `rule` names the training.
-void print_ledger(const std::vector<troupe::PushCount>& pushes, const std::string& rule);
-
 // Which nodes ran where, which parameter slice lived where, and what crossed between devices.
 // `whole` has the nodes of all towers, `steps` are the steps that trained, one per tower.
 void print_tables(troupe::Session& session, const troupe::Callable& whole,
