@@ -45,6 +45,7 @@ struct SimClusterOptions {
   int clients = 1;  // 2: they share the parameters, and have the replicas of one or two workers
   Aggregation rule = Aggregation::sync;
   std::map<int64_t, Aggregation> switches = {};  // by step: the rules that follow
+  std::map<int64_t, double> scales = {};         // by step: rate scales that no pause sets
   int64_t steps = 4;
   int64_t checkpoint_every = 0;  // 0: no checkpoints
   int64_t pause_every = 0;       // 0: the training never stands still to be looked at
@@ -109,6 +110,8 @@ inline std::string describe(const SimClusterOptions& o) {
   std::string switches;
   for (const auto& [step, rule] : o.switches)
     switches += detail::concat(switches.empty() ? " switches=" : ",", step, "=", to_string(rule));
+  for (const auto& [step, scale] : o.scales)
+    switches += detail::concat(" scale=", step, ":", scale);
   return detail::concat("options clients=", o.clients, " rule=", to_string(o.rule),
                         " steps=", o.steps, " checkpoint_every=", o.checkpoint_every,
                         " pause_every=", o.pause_every, " hidden=", o.hidden,

@@ -312,7 +312,11 @@ class SimTrainer final : public TrainProgram {
                          .pause_every = world_.options.pause_every};
     driver_->set_places(std::move(model_->places));
     driver_->begin(plan, began_with_);
-    for (const auto& [step, rule] : world_.options.switches) group_->rules().ask(rule, step);
+    const auto taken = [](Errc, const std::string&, int64_t) {};
+    for (const auto& [step, rule] : world_.options.switches)
+      group_->requests().change({.rule = rule, .step = step}, taken);
+    for (const auto& [step, scale] : world_.options.scales)
+      group_->requests().change({.rule = {}, .rate_scale = scale, .step = step}, taken);
     return {};
   }
 

@@ -89,11 +89,12 @@ troupe_room(training/shards SEES training/checkpoints training/parameters traini
   LIBRARIES CAF spdlog)
 troupe_room(training/input SEES actors/cluster actors/async data ops devices graph graph/base
   LIBRARIES CAF spdlog)
-troupe_room(training/group SEES training/input training/shards training/checkpoints training/parameters training/codecs training/rules actors/master
-    actors/cluster actors/async net/wire nn data/files graph graph/base
+troupe_room(training/control SEES training/rules actors/async net/wire graph/base LIBRARIES CAF)
+troupe_room(training/group SEES training/control training/input training/shards training/checkpoints training/parameters training/codecs training/rules actors/master
+    actors/cluster actors/async net/mesh net/link net/wire nn data/files graph graph/base
   LIBRARIES CAF spdlog)
 troupe_room(training/metrics SEES graph/base)
-troupe_room(training/loop SEES training/metrics training/group training/checkpoints training/codecs actors/master actors/async data graph graph/base data/files
+troupe_room(training/loop SEES training/metrics training/group training/control training/checkpoints training/codecs actors/master actors/async data graph graph/base data/files
   LIBRARIES CAF spdlog)
 troupe_room(chaos APART SEES training/loop training/group training/shards training/checkpoints training/parameters training/codecs training/rules
     actors/master actors/cluster net/link net/caf data/files devices graph graph/base

@@ -33,9 +33,10 @@ class ProcessServices {
   // The sources that this process reads for a session. Valid until the end of the process.
   virtual InputPort* input(uint64_t session) = 0;
   virtual void forget(uint64_t session) = 0;
-  // The actor of that name for other processes ("shards", "parameters", "input"); an empty handle
-  // for an unknown name.
+  // The actor of that name for other processes ("shards", "parameters", "input", and those that
+  // offer() was given); an empty handle for an unknown name.
   virtual caf::actor actor(const std::string& name) = 0;
+  virtual void offer(const std::string& name, caf::actor actor) = 0;
   // A task was lost: ends requests to it at once.
   virtual void peer_down(const std::string& task, const std::string& reason) = 0;
   // Describes requests under way, for the report of a stalled step; empty if there are none.

@@ -222,6 +222,9 @@ void set_rule(Session& session, const Aggregation& rule, int64_t step = 0);
 // next step.
 double rate_scale(Session& session);
 void set_rate_scale(Session& session, double scale);
+// The same for the training that goes on, as set_rule(), which says from which step on, and who may
+// call it when. It counts in place of what a pause of that step sets, until a later pause or call.
+void set_rate_scale(Session& session, double scale, int64_t step);
 
 // Gives parameters of the session's graph these values, by name; the others keep theirs. All
 // optimizers begin anew, without accumulators, at the begin of their schedules and at a rate

@@ -32,7 +32,7 @@
 namespace troupe {
 
 inline constexpr uint16_t kProtocolVersion =
-    16;  // raised by every change of greetings, frames or messages
+    17;  // raised by every change of greetings, frames or messages
 inline constexpr size_t kGreetingBytes = 832;
 inline constexpr size_t kGreetingPrefix = 256;
 

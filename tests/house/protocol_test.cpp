@@ -30,7 +30,8 @@ std::set<std::string> names_in(const std::string& text, const std::regex& patter
 TEST_CASE("docs/protocol.md names every message that can leave a process") {
   const std::regex registered(R"re(add_message_type<\w+>\("(\w+)"\))re");
   std::set<std::string> messages;
-  for (const char* path : {"actors/async/messages.cpp", "training/parameters/messages.cpp"})
+  for (const char* path : {"actors/async/messages.cpp", "training/parameters/messages.cpp",
+                           "training/control/messages.cpp"})
     messages.merge(names_in(text_of(path), registered));
   CHECK(messages.count("InstallGraph") == 1);
   CHECK(messages.count("CreateShard") == 1);

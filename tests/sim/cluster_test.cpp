@@ -39,6 +39,7 @@ const sim::Scenario cluster_ssp = scenario("cluster-ssp");
 const sim::Scenario cluster_local = scenario("cluster-local");
 const sim::Scenario cluster_local_rules = scenario("cluster-local-rules");
 const sim::Scenario cluster_rules = scenario("cluster-rules");
+const sim::Scenario cluster_scales = scenario("cluster-scales");
 const sim::Scenario cluster_own_rules = scenario("cluster-own-rules");
 const sim::Scenario cluster_all = scenario("cluster-all");
 const sim::Scenario cluster_pauses = scenario("cluster-pauses");
@@ -167,6 +168,10 @@ TEST_CASE("cluster-local-rules: rounds of local steps take turns with other rule
 
 TEST_CASE("cluster-rules: the rule changes while things fail, and each gradient counts once") {
   cluster_rules.run();
+}
+
+TEST_CASE("cluster-scales: steps that are done again have the rate scale of the first time") {
+  cluster_scales.run();
 }
 
 TEST_CASE("cluster-all: all faults together change no bit of synchronous training") {

@@ -83,12 +83,13 @@ struct TrainWorld {
   }
   void capture() {
     captured = next;
+    shards.captured_scale = shards.scale;
     take(loop.checkpoint_captured(now));
   }
   void saved_it(Errc errc = Errc::ok) {
     if (errc == Errc::ok && !captured) capture();
     open.reset();
-    if (errc == Errc::ok) saved = *captured;
+    if (errc == Errc::ok) saved = *captured, shards.saved_scale = shards.captured_scale;
     take(loop.checkpoint_ended(errc, "the answer", now));
   }
   void paused(bool more = true) {
@@ -99,15 +100,29 @@ struct TrainWorld {
     open.reset();
     take(loop.pause_failed(errc, why, now));
   }
-  void ask_rule(const Aggregation& rule, int64_t step = 0) { take(loop.ask_rule(rule, step, now)); }
-  void told_rule(Errc errc = Errc::ok) {
-    const int64_t step = changing.value();
+  // The step from which it is going to hold.
+  int64_t ask(TermChange change) {
+    take(loop.ask(change, now));
+    return change.step;
+  }
+  int64_t ask_rule(const Aggregation& wanted, int64_t step = 0) {
+    return ask({.rule = wanted, .step = step});
+  }
+  int64_t ask_scale(double wanted, int64_t step = 0) {
+    return ask({.rule = {}, .rate_scale = wanted, .step = step});
+  }
+  void told_terms(Errc errc = Errc::ok) {
     changing.reset();
-    if (errc == Errc::ok) rule = loop.rule_at(step);
-    take(loop.rule_told(errc, "the answer", now));
+    if (errc == Errc::ok) {
+      shards.rule = loop.terms().rules.telling().value_or(shards.rule);
+      shards.scale = loop.terms().scales.telling().value_or(shards.scale);
+    }
+    take(loop.terms_told(errc, "the answer", now));
   }
   void restored() {
-    rule = loop.rule_at(saved.begin()->second);
+    const int64_t step = saved.begin()->second;
+    shards.rule = loop.terms().rules.at(step);
+    shards.scale = loop.terms().scales.change_at(step).value_or(shards.saved_scale);
     open.reset();
     cancels = 0;
     next = saved;
@@ -150,7 +165,7 @@ struct TrainWorld {
       if (waits_for(TrainAction::restore))
         restored();
       else if (changing)
-        told_rule();
+        told_terms();
       else if (waits_for(TrainAction::checkpoint))
         saved_it();
       else if (waits_for(TrainAction::pause))
@@ -170,7 +185,8 @@ struct TrainWorld {
       case TrainAction::start:
         REQUIRE((!open || (waits_for(TrainAction::checkpoint) && captured)));
         REQUIRE(!changing);
-        REQUIRE(rule == loop.rule_at(a.step));
+        REQUIRE(shards.rule == loop.terms().rules.at(a.step));
+        REQUIRE(shards.scale == loop.terms().scales.at(a.step));
         REQUIRE(!lost);  // a step on shards that are gone would be for nothing
         REQUIRE(running.count(a.replica) == 0);
         REQUIRE(a.step == next.at(a.replica));  // in order, none twice unless rolled back
@@ -191,7 +207,7 @@ struct TrainWorld {
         REQUIRE((idle && !lost));
         for (const auto& [replica, its] : next) REQUIRE(its == a.step);
         break;
-      case TrainAction::change_rule:
+      case TrainAction::change_terms:
         REQUIRE((running.empty() && !changing && !lost));
         REQUIRE((!open || (waits_for(TrainAction::checkpoint) && captured)));
         for (const auto& [replica, its] : next) REQUIRE(its == a.step);
@@ -222,7 +238,7 @@ struct TrainWorld {
     if (a.kind == TrainAction::cancel) ++cancels;
     if (a.kind == TrainAction::ask_epoch) asked_at = loop.recoveries();
     if (a.kind == TrainAction::ask_source) asks_source = true;
-    if (a.kind == TrainAction::change_rule) changing = a.step;
+    if (a.kind == TrainAction::change_terms) changing = a.step;
     if (a.kind == TrainAction::checkpoint) captured.reset();
     if (a.kind == TrainAction::restore) lost = false;  // a loss from now on is another one
     if (a.kind == TrainAction::checkpoint || a.kind == TrainAction::pause ||
@@ -236,9 +252,14 @@ struct TrainWorld {
   Steps next, saved, running;
   std::optional<Steps> captured;          // by the newest checkpoint
   std::optional<TrainAction::Kind> open;  // the checkpoint, pause or restore without an answer
-  std::optional<int64_t> changing;        // the step of a change of the rule without an answer
-  Aggregation rule = plan.rule;           // of the shards
-  std::optional<int64_t> asked_at;        // recoveries when the epoch was asked for
+  std::optional<int64_t> changing;        // the step of a change of terms without an answer
+  struct Shards {
+    Aggregation rule;
+    double scale = 1;  // of their rates
+    double captured_scale = 1,
+           saved_scale = 1;  // by the newest checkpoint; by the newest whole one
+  } shards{plan.rule};
+  std::optional<int64_t> asked_at;  // recoveries when the epoch was asked for
   bool asks_source = false;
   bool lost = false;  // shards, that no restore has answered
   int cancels = 0;    // since the last restore

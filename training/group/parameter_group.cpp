@@ -10,7 +10,9 @@
 #include "actors/async/guard.hpp"
 #include "graph/base/fail_point.hpp"
 #include "graph/base/mutant.hpp"
+#include "training/control/control_actor.hpp"
 #include "training/group/push_counts.hpp"
+#include "training/group/session_parameters.hpp"
 #include "training/input/input_service.hpp"
 #include "training/rules/optimizer.hpp"
 
@@ -18,6 +20,22 @@ namespace troupe {
 namespace {
 
 constexpr std::chrono::seconds kMovedTimeout{5};  // to find a process, and for its answer
+
+// Visitors of the cluster ask this actor.
+void offer_control(Process& process, const std::shared_ptr<ParameterGroup>& group) {
+  ControlPort port;
+  port.ask = [group](TrainingRequests::Then then) { group->requests().ask(then); };
+  port.ledger = [group](std::shared_ptr<std::vector<PushCount>> out, WhenDone done) {
+    group->count_pushes(std::move(out), std::move(done));
+  };
+  port.change = [group](const TermChange& change, TrainingRequests::Taken taken) {
+    change_terms(*group, change, std::move(taken));
+  };
+  port.number = [group] { return group->requests().number(); };
+  const auto control = caf::actor_cast<caf::actor>(spawn_control(process.system(), port));
+  process.track(control);
+  process.services().offer(kControlService, control);
+}
 
 }  // namespace
 
@@ -52,6 +70,7 @@ void ParameterGroup::begin() {
       });
   shards_.set_actor(actor);
   process.track(actor);
+  offer_control(process, shared_from_this());
   master_.runs().set_when_stale([weak = weak_from_this()] {
     if (auto group = weak.lock()) group->follow([](Errc, const std::string&) {});
   });
@@ -434,12 +453,12 @@ void ParameterGroup::count_pushes(std::shared_ptr<std::vector<PushCount>> out, D
         [this, out](int32_t shard, const PushesCounted& counted) {
           add_counts(counted, table_.shards.at(shard), *out);
         },
-        [out, done](Errc, const std::string&) {
+        [out, done](Errc, const std::string& missing) {
           std::sort(out->begin(), out->end(), [](const PushCount& a, const PushCount& b) {
             return std::tie(a.parameter, a.offset, a.replica) <
                    std::tie(b.parameter, b.offset, b.replica);
           });
-          done(Errc::ok, {});
+          done(Errc::ok, missing);
         });
   });
 }

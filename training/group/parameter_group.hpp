@@ -23,9 +23,9 @@
 #include "training/group/checkpoint_taker.hpp"
 #include "training/group/graph_parameters.hpp"
 #include "actors/async/open_calls.hpp"
+#include "training/control/training_requests.hpp"
 #include "training/group/rate_scale.hpp"
 #include "training/group/route_sender.hpp"
-#include "training/group/rule_requests.hpp"
 #include "training/group/shard_maker.hpp"
 #include "training/group/shard_requests.hpp"
 #include "training/group/shard_table.hpp"
@@ -87,7 +87,7 @@ class ParameterGroup final : public MeshListener,
   // Gives all shards another rule, which makes the updates of `step` and of later ones. Requires:
   // as set_rate_scale(), and that all replicas are at that step.
   void change_rule(const Aggregation& rule, int64_t step, Done done);
-  RuleRequests& rules() { return rules_; }  // of the program to its training. Any thread.
+  TrainingRequests& requests() { return requests_; }  // to its training. Any thread.
   // For parameters that another session owns: `out` gets the rate scale of their shards.
   void ask_rate_scale(std::shared_ptr<double> out, Done done);
   RateScale& rate_scale() { return rate_scale_; }  // of the owner. Any thread.
@@ -102,7 +102,7 @@ class ParameterGroup final : public MeshListener,
                    std::optional<std::chrono::seconds> limit = std::nullopt);
   // Slices of shards that do not answer are left out.
   void describe(std::shared_ptr<std::vector<ParameterSlice>> out, Done done);
-  // The same of their pushes.
+  // The same of their pushes; the text of `done` says why some are left out.
   void count_pushes(std::shared_ptr<std::vector<PushCount>> out, Done done);
   // Waits for the request that `ask` makes: to this group, which has deadlines of its own, or to
   // another object, with a limit. Throws: its Error; Error(cancelled) when the session is closed
@@ -173,7 +173,7 @@ class ParameterGroup final : public MeshListener,
   OpenCalls calls_;  // of other threads
   GraphParameters parameters_;
   RateScale rate_scale_;
-  RuleRequests rules_;
+  TrainingRequests requests_;
   std::mutex mutex_;  // guards training_
   std::weak_ptr<const void> training_;
 };

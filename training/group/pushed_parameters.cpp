@@ -62,8 +62,13 @@ Pushed pushed_in(const Graph& graph) {
 }
 
 void check_rate_scale(const Graph& graph, double scale, std::string_view caller) {
+  check_rate_scale(pushed_in(graph).optimizers, scale, caller);
+}
+
+void check_rate_scale(const std::map<std::string, Optimizer>& optimizers, double scale,
+                      std::string_view caller) {
   at_rate_scale({}, scale);  // also for a graph that trains nothing
-  for (const auto& [parameter, optimizer] : pushed_in(graph).optimizers) {
+  for (const auto& [parameter, optimizer] : optimizers) {
     try {
       at_rate_scale(optimizer, scale);
     } catch (const Error& e) {

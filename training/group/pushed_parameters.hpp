@@ -28,6 +28,9 @@ Pushed pushed_in(const Graph& graph);
 // Throws: Error(invalid_argument) that begins with `caller`, for a scale that no optimizer can
 // have, and for one that an optimizer of the graph cannot have, naming its parameter.
 void check_rate_scale(const Graph& graph, double scale, std::string_view caller);
+// The same for these parameters and their optimizers. Thread: any.
+void check_rate_scale(const std::map<std::string, Optimizer>& optimizers, double scale,
+                      std::string_view caller);
 
 // The Parameter nodes of the parameters that these nodes read, push to or write.
 std::set<int32_t> parameter_nodes(const Graph& graph, const std::vector<int32_t>& nodes);

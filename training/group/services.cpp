@@ -9,6 +9,7 @@
 #include "actors/async/messages.hpp"
 #include "actors/cluster/process.hpp"
 #include "graph/base/mutant.hpp"
+#include "training/control/messages.hpp"
 #include "training/input/input_service.hpp"
 #include "training/parameters/messages.hpp"
 #include "training/group/parameter_group.hpp"
@@ -132,6 +133,7 @@ class Services final : public ProcessServices {
     caf::anon_send_exit(shards_, caf::exit_reason::user_shutdown);
     shards_ = nullptr;
     parameters_ = nullptr;
+    offered_.clear();
   }
 
   ParameterPort* port(uint64_t session) override { return client(session).get(); }
@@ -159,7 +161,12 @@ class Services final : public ProcessServices {
     std::lock_guard lock(mutex_);
     if (name == "shards") return caf::actor_cast<caf::actor>(shards_);
     if (name == "parameters") return caf::actor_cast<caf::actor>(parameters_);
-    return {};
+    const auto offered = offered_.find(name);
+    return offered == offered_.end() ? caf::actor() : offered->second;
+  }
+  void offer(const std::string& name, caf::actor actor) override {
+    std::lock_guard lock(mutex_);
+    if (shards_) offered_[name] = std::move(actor);
   }
   // The caller may be the network thread, and the ends of requests do work.
   void peer_down(const std::string& task, const std::string& reason) override {
@@ -256,6 +263,7 @@ class Services final : public ProcessServices {
   mutable std::mutex mutex_;  // guards the rest
   ShardService shards_;
   ParameterService parameters_;
+  std::map<std::string, caf::actor> offered_;
   std::map<uint64_t, Entry> clients_;
   std::vector<std::shared_ptr<ParameterClient>> retired_;
 };
@@ -266,6 +274,7 @@ void TrainingServices::add_messages(caf::actor_system_config& config, MessageKin
   add_parameter_messages(kinds);
   add_parameter_messages(config);
   add_input_messages(config);
+  add_training_messages(config);
 }
 
 std::unique_ptr<ProcessServices> TrainingServices::make_services(Process& process) const {

@@ -25,6 +25,9 @@ std::shared_ptr<const void> claim_values(ParameterVisit& group, const char* call
 int64_t steps_done(ParameterVisit& group, const char* caller);
 // Begins an epoch with these values or this checkpoint, at the step `start.next_step`.
 void establish(ParameterVisit& group, const ParameterGroup::Start& start);
+// Gives the training that runs another rule or rate scale; `taken` is called, or dropped, when it
+// has taken it. Throws: as set_rule() and set_rate_scale().
+void change_terms(ParameterGroup& group, const TermChange& change, TrainingRequests::Taken taken);
 // The newest values of these parameters. Throws: as parameter_values().
 std::map<std::string, Tensor> pull_values(const ParameterVisit& group,
                                           const std::vector<ParameterSpec>& parameters);

@@ -27,6 +27,9 @@ class ProgressMeter {
   template <class Loss>
   std::optional<TrainProgress> next(int64_t done, const Loss& loss, Time now) {
     if (std::exchange(told_, done) == done) return std::nullopt;
+    return at(done, loss, now);
+  }
+  TrainProgress at(int64_t done, double loss, Time now) const {
     const double seconds = elapsed(now).count();
     const double rate = seconds > 0 ? static_cast<double>(done - first_) / seconds : 0;
     TrainProgress p;

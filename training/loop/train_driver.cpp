@@ -13,6 +13,7 @@ namespace troupe {
 namespace {
 
 constexpr int64_t kBadLossesPerLine = 100;
+constexpr const char* kTrains = "trains";
 
 std::vector<std::string> names_of(const std::map<std::string, Optimizer>& optimizers) {
   std::vector<std::string> out;
@@ -61,19 +62,11 @@ TrainDriver::TrainDriver(TrainProgram& program, ParameterGroup& group, Post post
     });
   };
   group_.listen(std::move(listener));
-  group_.rules().begin(
-      [post = post_, this, optimizers = pushed_in(group_.master().graph()).optimizers](
-          const Aggregation& rule, int64_t step) {
-        check_rule(rule, checkpoints_.replicas.size(), names_of(optimizers));
-        check(rule);
-        for (const auto& [parameter, optimizer] : optimizers)
-          check_rule(rule.of(parameter), optimizer, "parameter " + parameter);
-        post([this, rule, step] { return loop_->ask_rule(rule, step, program_.now()); });
-      });
+  take_requests();
 }
 
 TrainDriver::~TrainDriver() {
-  group_.rules().end();
+  end_requests();
   group_.listen({});
   if (places_.moves()) group_.master().process().departures().set_taker(nullptr);
 }
@@ -81,8 +74,8 @@ TrainDriver::~TrainDriver() {
 // The rule at the step of a checkpoint, or at step 0.
 Aggregation TrainDriver::rule_of(const std::optional<Manifest>& manifest) const {
   if (begun())
-    return loop_->rule_at(manifest && !mutant(Mutant::restored_with_first_rule) ? manifest->step
-                                                                                : 0);
+    return loop_->terms().rules.at(
+        manifest && !mutant(Mutant::restored_with_first_rule) ? manifest->step : 0);
   return terms_.rule.value_or(manifest ? manifest->rule : Aggregation::sync);
 }
 
@@ -108,6 +101,9 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
     start.next_step = manifest->step;
     start.rate_scale = manifest->rate_scale;
   }
+  // A change may have come after the checkpoint of its step.
+  if (begun())
+    start.rate_scale = loop_->terms().scales.change_at(start.next_step).value_or(start.rate_scale);
   if (goes_on()) start.mode = BeginEpoch::keep;
   start.compression = terms_.compression;
   start.compression.plan.begin = start.next_step;
@@ -170,12 +166,15 @@ void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& man
   plan.rule = plan.follows ? group_.followed().rule : rule_of(manifest);
   loop_ = std::make_unique<TrainLoop>(plan, next_steps(manifest));
   group_.went_on();
+  phase_ = kTrains;
+  group_.requests().go_on();
   carry_out(loop_->begin(program_.now()));
 }
 
 void TrainDriver::carry_out(const TrainActions& actions) {
   for (const TrainAction& action : actions) switch (action.kind) {
       case TrainAction::start:
+        phase_ = kTrains;
         carry_out(places_.begin(action.replica, action.step, program_.now()));
         break;
       case TrainAction::cancel:
@@ -188,12 +187,13 @@ void TrainDriver::carry_out(const TrainActions& actions) {
         group_.give_up_checkpoint(action.code, action.text);
         break;
       case TrainAction::pause:
-        program_.pause(action.step);
+        pause(action.step);
         break;
-      case TrainAction::change_rule:
-        change_rule(action.step);
+      case TrainAction::change_terms:
+        change_terms(action.step);
         break;
       case TrainAction::restore:
+        phase_ = "restores its shards";
         action.code == Errc::bad_data ? begin_epoch() : restore();
         break;
       case TrainAction::ask_epoch:
@@ -264,11 +264,112 @@ void TrainDriver::end_pause(int64_t step, bool more) {
     told(Errc::ok, {});
 }
 
-void TrainDriver::change_rule(int64_t step) {
-  group_.change_rule(
-      loop_->rule_at(step), step, [post = post_, this](Errc code, const std::string& text) {
-        post([this, code, text] { return loop_->rule_told(code, text, program_.now()); });
-      });
+void TrainDriver::change_terms(int64_t step) {
+  const auto told = [post = post_, this](Errc code, const std::string& text) {
+    post([this, code, text] { return loop_->terms_told(code, text, program_.now()); });
+  };
+  const std::optional<double> scale = loop_->terms().scales.telling();
+  const auto then_scale = [&group = group_, scale, step, told](Errc code, const std::string& text) {
+    if (code == Errc::ok && scale)
+      group.set_rate_scale(*scale, step, told);
+    else
+      told(code, text);
+  };
+  if (const std::optional<Aggregation> rule = loop_->terms().rules.telling())
+    group_.change_rule(*rule, step, then_scale);
+  else
+    then_scale(Errc::ok, {});
+}
+
+// A function of the program may take long, and the training thread with it.
+void TrainDriver::pause(int64_t step) {
+  group_.requests().rest(state(detail::concat("in the pause of step ", step)));
+  program_.pause(step);
+  group_.requests().go_on();
+}
+
+// Requests of other threads
+
+void TrainDriver::take_requests() {
+  TrainingRequests::Training training;
+  training.change = [post = post_, this,
+                     optimizers = pushed_in(group_.master().graph()).optimizers](
+                        TermChange change, TrainingRequests::Taken taken) {
+    if (change.rule) {
+      const Aggregation& rule = *change.rule;
+      check_rule(rule, checkpoints_.replicas.size(), names_of(optimizers));
+      check(rule);
+      for (const auto& [parameter, optimizer] : optimizers)
+        check_rule(rule.of(parameter), optimizer, "parameter " + parameter);
+    } else {
+      check_rate_scale(optimizers, change.rate_scale, "set_rate_scale()");
+    }
+    post([this, change, taken = std::move(taken)]() mutable { return take(change, taken); });
+  };
+  training.ask = [post = post_, this](TrainingRequests::Then then) {
+    post([this, then = std::move(then)] {
+      then(state(phase_));
+      return TrainActions{};
+    });
+  };
+  group_.requests().begin(std::move(training), state(phase_));
+}
+
+TrainActions TrainDriver::take(TermChange change, const TrainingRequests::Taken& taken) {
+  const auto beyond = [&] { return terms_.steps > 0 && change.step >= terms_.steps; };
+  if (beyond()) {  // it changes nothing
+    taken(Errc::invalid_argument,
+          detail::concat("step ", change.step, " is past the end of the training, which has ",
+                         terms_.steps, " steps, counted from 0"),
+          change.step);
+    return {};
+  }
+  TrainActions out = loop_->ask(change, program_.now());
+  if (beyond())
+    taken(Errc::stale, "the training is in its last steps, so no step is left for the change",
+          change.step);
+  else
+    taken(Errc::ok, {}, change.step);
+  return out;
+}
+
+void TrainDriver::end_requests() { group_.requests().end(progress()); }
+
+TrainingTold TrainDriver::state(const std::string& phase) const {
+  TrainingTold out = progress();
+  out.phase = phase;
+  const auto named = program_.places();
+  const std::map<std::string, std::string> moved = places_.places();
+  for (const int32_t replica : checkpoints_.replicas) {
+    const auto task = named.find(replica);
+    const auto place = task == named.end() ? moved.end() : moved.find(task->second);
+    out.replicas.push_back(replica);
+    out.tasks.push_back(place != moved.end()  ? place->second
+                        : task != named.end() ? task->second
+                                              : "");
+  }
+  program_.add_speed(out);
+  return out;
+}
+
+TrainingTold TrainDriver::progress() const {
+  TrainingTold out;
+  out.steps = terms_.steps;
+  out.rate_scale = group_.rate_scale().now();
+  if (!begun()) return out;
+  out.step = loop_->done_steps();
+  out.loss = loop_->mean_loss();
+  out.recoveries = loop_->recoveries();
+  out.rule = to_string(loop_->terms().rules.held());
+  for (const auto& [step, rule] : loop_->terms().rules.open_changes()) {
+    out.rule_steps.push_back(step);
+    out.rules.push_back(to_string(rule));
+  }
+  for (const auto& [step, scale] : loop_->terms().scales.open_changes()) {
+    out.scale_steps.push_back(step);
+    out.scales.push_back(scale);
+  }
+  return out;
 }
 
 TrainActions TrainDriver::step_ended(int64_t replica, int64_t step, const RunResult& result) {

@@ -36,6 +36,9 @@ class TrainProgram {
   // and none is whole, Error(io) if they cannot be read.
   virtual std::optional<Manifest> newest() = 0;
   virtual TrainLoop::Millis now() const = 0;
+  // For people: the tasks on which the program has placed replicas, and the speed so far.
+  virtual std::map<int32_t, std::string> places() const { return {}; }
+  virtual void add_speed(TrainingTold&) const {}
 };
 
 class TrainDriver {
@@ -68,7 +71,8 @@ class TrainDriver {
   // Carries out the first actions, after establish(). Replicas and shards need not be in `plan`.
   void begin(TrainLoop::Plan plan, const std::optional<Manifest>& manifest);
   void carry_out(const TrainActions& actions);
-  void tick_places();  // with TrainLoop::tick()
+  void tick_places();   // with TrainLoop::tick()
+  void end_requests();  // when no event is going to be called any more; of other threads
   // Ends the pause of `step`, in which the program has called RateScale::begin_pause(): gives the
   // shards the rate scale that it has asked for, then answers TrainAction::pause.
   void end_pause(int64_t step, bool more);
@@ -88,7 +92,12 @@ class TrainDriver {
   void cancel();
   Aggregation rule_of(const std::optional<Manifest>& manifest) const;
   void check(const Aggregation& rule) const;  // Throws: Error(invalid_argument).
-  void change_rule(int64_t step);
+  void change_terms(int64_t step);
+  void pause(int64_t step);
+  void take_requests();
+  TrainActions take(TermChange change, const TrainingRequests::Taken& taken);
+  TrainingTold state(const std::string& phase) const;
+  TrainingTold progress() const;
   bool goes_on() const;  // from the values that the owner before has left
   void warn_of(int64_t replica, int64_t step, double loss);
   void take_checkpoint(int64_t step);
@@ -106,6 +115,7 @@ class TrainDriver {
   const ShardMaker::FirstValues values_;
   const Terms terms_;
   int64_t bad_losses_ = 0;
+  std::string phase_ = "begins";  // for people
   std::unique_ptr<TrainLoop> loop_;
   ReplicaPlaces places_;
   std::shared_ptr<Cancellation> cancel_ = std::make_shared<Cancellation>();

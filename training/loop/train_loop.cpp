@@ -34,9 +34,9 @@ TrainLoop::TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps)
       checkpoints_(plan_.checkpoints, plan_.checkpoint_every),
       end_(plan_.steps),
       input_end_{plan_.steps},
-      rules_(plan_.rule, 0) {
+      terms_(plan_.rule) {
   pauses_.last = done_steps();
-  rules_.go_to(pauses_.last);
+  terms_.go_to(pauses_.last);
   checkpoints_.go_to(pauses_.last);
   recoveries_.reached(pauses_.last);
 }
@@ -52,14 +52,14 @@ double TrainLoop::mean_loss() const {
 }
 
 bool TrainLoop::idle(bool files) const {
-  return !(files && checkpoints_.open()) && !pauses_.open && !rules_.open() && !replicas_.run();
+  return !(files && checkpoints_.open()) && !pauses_.open && !terms_.open() && !replicas_.run();
 }
 
 int64_t TrainLoop::barrier() const {
-  int64_t out = rules_.next(checkpoints_.next(end_));
+  int64_t out = terms_.next(checkpoints_.next(end_));
   if (plan_.pause_every > 0)
     out = std::min(out, CheckpointSchedule::multiple_after(pauses_.last, plan_.pause_every));
-  return std::min(end_, rules_.round_up(out));
+  return std::min(end_, terms_.rules.round_up(out));
 }
 
 TrainActions TrainLoop::begin(Millis now) {
@@ -89,9 +89,9 @@ void TrainLoop::go_on(Millis now, TrainActions& out) {
     out.push_back({TrainAction::start, replica, replicas_.next(replica)});
   }
   if (!idle(/*files=*/false) || done_steps() < stop || !retry_.due(now)) return;
-  if (rules_.due(stop, end_) && !pauses_.due(stop, plan_.pause_every)) {
-    rules_.begin(stop);
-    out.push_back({TrainAction::change_rule, 0, stop});
+  if (terms_.due(stop, end_) && !pauses_.due(stop, plan_.pause_every)) {
+    terms_.begin(stop, end_);
+    out.push_back({TrainAction::change_terms, 0, stop});
   }
   if (!idle()) return;  // or files of the checkpoint before are written
   if (pauses_.due(stop, plan_.pause_every)) {
@@ -112,7 +112,7 @@ TrainActions TrainLoop::step_done(int64_t replica, int64_t step, double loss, Mi
   replicas_.end(replica);
   // It counts, too, while others are being ended: the shards may turn out to be as they were.
   replicas_.go_to(replica, step + 1);
-  if (rules_.late_jumps()) replicas_.go_to(replica, replicas_.farthest());
+  if (terms_.rules.late_jumps()) replicas_.go_to(replica, replicas_.farthest());
   ReplicaSteps::Record& s = replicas_.record(replica);
   s.retry.succeeded();
   s.failed.reset();
@@ -132,7 +132,7 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
   if (mutant(Mutant::failed_step_counts)) replicas_.go_to(replica, step + 1);
   // A step past the end was begun before the end of the data was known.
   if (phase_ == Phase::running && step < end_) {
-    if (code == Errc::end_of_data && rules_.round_begin(step) > 0)
+    if (code == Errc::end_of_data && terms_.rules.round_begin(step) > 0)
       data_ended(replica, step, out);
     else
       try_again(replica, step, Error(code, text), now, out);
@@ -146,7 +146,7 @@ TrainActions TrainLoop::step_failed(int64_t replica, int64_t step, Errc code,
 void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis now,
                           TrainActions& out) {
   ReplicaSteps::Record& s = replicas_.record(replica);
-  if (rules_.late_jumps() && passes(e.code()) && replicas_.farthest() > step) {
+  if (terms_.rules.late_jumps() && passes(e.code()) && replicas_.farthest() > step) {
     replicas_.go_to(replica, replicas_.farthest());
     return s.retry.succeeded();
   }
@@ -161,7 +161,7 @@ void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis 
   if (now - last_progress_ >= plan_.patience) lose_patience(*s.failed, out);
   if (phase_ != Phase::running) return;
   if (e.code() == Errc::stale && !mutant(Mutant::round_not_begun_again))
-    replicas_.go_to(replica, rules_.round_begin(step));
+    replicas_.go_to(replica, terms_.rules.round_begin(step));
   if (s.retry.failed(now))
     out.push_back(
         {TrainAction::tell, replica, step, away ? kAgain : e.code(),
@@ -219,12 +219,12 @@ TrainActions TrainLoop::source_found(Millis since, Millis now) {
 
 // Data are a function of their step, so they end there, too, when steps are done again.
 void TrainLoop::data_ended(int64_t replica, int64_t step, TrainActions& out) {
-  input_end_.step = end_ = rules_.round_begin(step);
+  input_end_.step = end_ = terms_.rules.round_begin(step);
   if (end_ < step)
-    out.push_back(
-        {TrainAction::tell, replica, step, Errc::end_of_data,
-         detail::concat("the data end before step ", step, ", in the round of step ", end_, " of ",
-                        to_string(rules_.held()), ", and training ends where that round began")});
+    out.push_back({TrainAction::tell, replica, step, Errc::end_of_data,
+                   detail::concat("the data end before step ", step, ", in the round of step ",
+                                  end_, " of ", to_string(terms_.rules.held()),
+                                  ", and training ends where that round began")});
   else if (plan_.steps != kNoEnd)
     out.push_back({TrainAction::tell, replica, step, Errc::end_of_data,
                    detail::concat("the data end before step ", step, " of ", plan_.steps,
@@ -300,7 +300,7 @@ TrainActions TrainLoop::shards_lost(const std::string& text, Millis now, bool re
 TrainActions TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, Millis now) {
   if (phase_ != Phase::restoring) return {};
   int64_t back = 0, lost = 0;
-  const RuleSchedule before = rules_;
+  const RuleSchedule before = terms_.rules;
   for (const int64_t replica : replicas_.all()) {
     auto it = next_steps.find(replica);
     const int64_t next = it == next_steps.end() ? 0 : it->second;
@@ -310,7 +310,7 @@ TrainActions TrainLoop::restored(const std::map<int64_t, int64_t>& next_steps, M
     if (!mutant(Mutant::restored_steps_not_taken)) replicas_.go_to(replica, next);
   }
   recoveries_.went_back(back);
-  rules_.go_to(done_steps());
+  terms_.go_to(done_steps());
   checkpoints_.go_to(done_steps());
   pauses_.last = std::min(pauses_.last, done_steps());
   TrainActions out;
@@ -510,26 +510,35 @@ TrainActions TrainLoop::pause_failed(Errc code, const std::string& text, Millis 
   return out;
 }
 
-TrainActions TrainLoop::ask_rule(const Aggregation& rule, int64_t step, Millis now) {
+TrainActions TrainLoop::ask(TermChange& change, Millis now) {
   TrainActions out;
-  rules_.ask(rule, rules_.round_up(std::max(step, replicas_.unbegun())));
+  change.step = terms_.rules.round_up(std::max(change.step, replicas_.unbegun()));
+  terms_.ask(change);
   go_on(now, out);
   return out;
 }
 
-TrainActions TrainLoop::rule_told(Errc code, const std::string& text, Millis now) {
+TrainActions TrainLoop::terms_told(Errc code, const std::string& text, Millis now) {
   TrainActions out;
-  const Aggregation before = rules_.held();
-  if (!rules_.end(code == Errc::ok || mutant(Mutant::failed_change_counts))) return out;
+  const Aggregation before = terms_.rules.held();
+  const bool told = code == Errc::ok || mutant(Mutant::failed_change_counts);
+  const bool rule = terms_.rules.end(told), scale = terms_.scales.end(told);
+  if (!rule && !scale) return out;
   if (phase_ == Phase::running && code == Errc::ok) {
     last_progress_ = now;
     retry_ = Backoff(now);
-    out.push_back({TrainAction::tell, 0, done_steps(), Errc::ok,
-                   detail::concat("the rule is ", to_string(rules_.held()), " from step ",
-                                  done_steps(), " on; before it was ", to_string(before))});
+    const auto tell = [&](const std::string& what) {
+      out.push_back({TrainAction::tell, 0, done_steps(), Errc::ok, what});
+    };
+    if (rule)
+      tell(detail::concat("the rule is ", to_string(terms_.rules.held()), " from step ",
+                          done_steps(), " on; before it was ", to_string(before)));
+    if (scale)
+      tell(detail::concat("the rate scale is ", terms_.scales.held(), " from step ", done_steps(),
+                          " on"));
   } else if (phase_ == Phase::running) {
-    const Error why(code,
-                    detail::concat("the change of the rule at step ", done_steps(), ": ", text));
+    const Error why(code, detail::concat("the change of the ", rule ? "rule" : "rate scale",
+                                         " at step ", done_steps(), ": ", text));
     if (!passes(code)) {
       give_up(code, why.what(), out);
     } else if (retry_.failed(now)) {  // patience counts from here

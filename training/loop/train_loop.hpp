@@ -27,9 +27,9 @@
 // Shards that are lost again and again are restored later and later, and in the end training fails
 // (recoveries.hpp).
 //
-// At a step from which another rule holds all replicas stop as well, until the shards have it. It
-// comes after the pause and before the checkpoint of its step, and does not wait for the files of
-// the checkpoint before.
+// At a step from which another rule or rate scale holds all replicas stop as well, until the
+// shards have it. It comes after the pause and before the checkpoint of its step, and does not wait
+// for the files of the checkpoint before.
 //
 // A step with bad data, a gradient that is not finite for example, may be a reason to go back to
 // the checkpoint: a fault that passes does not come again. The same step ends the training then.
@@ -67,17 +67,17 @@
 #include "training/loop/checkpoint_schedule.hpp"
 #include "training/loop/recoveries.hpp"
 #include "training/loop/replica_steps.hpp"
-#include "training/loop/rule_schedule.hpp"
+#include "training/loop/term_schedule.hpp"
 #include "troupe/error.hpp"
 
 namespace troupe {
 
 struct TrainAction {
   enum Kind : uint8_t {
-    start,        // run `step` of `replica`
-    cancel,       // end all running steps soon; each still reports, as do a checkpoint and a pause
-    change_rule,  // give the shards the rule_at() `step`; answer with rule_told()
-    checkpoint,   // take one at `step`; call checkpoint_captured(), answer with checkpoint_ended()
+    start,         // run `step` of `replica`
+    cancel,        // end all running steps soon; each still reports, as do a checkpoint and a pause
+    change_terms,  // give the shards what terms() is telling from `step` on; answer: terms_told()
+    checkpoint,    // take one at `step`; call checkpoint_captured(), answer with checkpoint_ended()
     give_up_checkpoint,  // end it soon, unless its files are written; it still answers
     pause,       // let the program look at `step`; answer with pause_ended() or pause_failed()
     restore,     // restore the shards; answer with restored(), shards_kept() or restore_failed();
@@ -136,11 +136,11 @@ class TrainLoop {
   // Without `more`, training ends at this step.
   TrainActions pause_ended(bool more, Millis now);
   TrainActions pause_failed(Errc code, const std::string& text, Millis now);
-  // The rule holds from `step` on, or from the first step that no replica has begun if that is
-  // later.
-  TrainActions ask_rule(const Aggregation& rule, int64_t step, Millis now);
-  TrainActions rule_told(Errc code, const std::string& text, Millis now);
-  const Aggregation& rule_at(int64_t step) const { return rules_.at(step); }
+  // The change holds from its step on, or from the first step that no replica has begun if that is
+  // later; `change.step` becomes that one.
+  TrainActions ask(TermChange& change, Millis now);
+  TrainActions terms_told(Errc code, const std::string& text, Millis now);
+  const TermSchedules& terms() const { return terms_; }
   // Fails with this reason when all replicas are idle.
   TrainActions abandon(Errc code, const std::string& text, Millis now);
   TrainActions tick(Millis now);  // call at least every 50 ms while a retry may be due
@@ -190,7 +190,7 @@ class TrainLoop {
       return every > 0 && CheckpointSchedule::multiple_after(last, every) <= step;
     }
   } pauses_;
-  RuleSchedule rules_;
+  TermSchedules terms_;
   Recoveries recoveries_;
   struct Asked {
     std::optional<int64_t> epoch;  // recoveries() when the epoch was asked for

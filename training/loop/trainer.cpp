@@ -10,6 +10,7 @@
 #include <set>
 
 #include "actors/async/option_range.hpp"
+#include "graph/device_name.hpp"
 #include "graph/op_properties.hpp"
 #include "graph/prune.hpp"
 #include "training/checkpoints/checkpoint_folder.hpp"
@@ -211,6 +212,8 @@ class Trainer final : public TrainProgram {
   void ended(Errc code, const std::string& text) override;
   void tell(Errc about, const std::string& text) override;
   void moved(const std::string& text) override { program_.tell(TrainEvent::moved, text); }
+  std::map<int32_t, std::string> places() const override;
+  void add_speed(TrainingTold& state) const override;
 
   std::string stays() const;  // why replicas do not move; empty: they may
   bool elsewhere() const;     // true if another process holds a slice
@@ -245,6 +248,30 @@ std::string Trainer::stays() const {
   if (has_residuals(compression_of(options_)))
     return "a codec with a residual, topk or sign, whose state is in its process";
   return options_.move_after <= std::chrono::milliseconds(0) ? "TrainOptions::move_after of 0" : "";
+}
+
+// Where the losses are placed.
+std::map<int32_t, std::string> Trainer::places() const {
+  Process& process = group_->master().process();
+  std::map<int32_t, std::string> out;
+  for (const auto& [replica, prepared] : towers_) {
+    const Output& loss = prepared.tower->loss;
+    const DeviceName name = parse_device_name(loss.graph->node(loss.node).device);
+    std::string& task = out[static_cast<int32_t>(replica)];
+    if (!process.mesh())
+      task = process.task();
+    else if (name.job && name.task)
+      task = to_string(DeviceName{.job = name.job, .task = name.task});
+  }
+  return out;
+}
+
+void Trainer::add_speed(TrainingTold& state) const {
+  if (!meter_) return;
+  const TrainProgress progress =
+      meter_->at(state.step, state.loss, ProgressMeter::Time::clock::now());
+  state.examples_per_second = progress.examples_per_second;
+  state.remaining_s = progress.remaining.count();
 }
 
 bool Trainer::elsewhere() const {
@@ -379,6 +406,7 @@ void Trainer::lead(const std::optional<Manifest>& manifest) {
     driver_->carry_out(event ? event() : driver_->loop().tick(now_millis()));
     progress();
   }
+  driver_->end_requests();
 }
 
 std::vector<std::pair<std::string, Tensor>> Trainer::final_values(int64_t step) {

@@ -236,6 +236,24 @@ inline std::vector<Preset> presets() {
          plan.lose_ps_links(plan.draw.between(1, 4));
          if (plan.draw.chance(0.3)) plan.kill_programs(1);
        }},
+      // Rate scales that are asked for by step, beside those of pauses: steps that are done again
+      // have the same bits.
+      {"cluster-scales", 30,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.steps = draw.between(4, 10);
+         o.checkpoint_every = draw.between(0, 3);
+         o.pause_every = draw.between(0, 2);
+         o.pace_ms = draw.chance(0.5) ? 50 : 0;
+         if (o.optimizer == "ftrl") o.optimizer = "adam";
+         for (int64_t step = draw.between(0, 2); step < o.steps; step += draw.between(1, 3))
+           o.scales[step] = 1.0 / static_cast<double>(draw.between(1, 4));
+       },
+       [](PresetFaults& plan) {
+         if (plan.draw.chance(0.5)) plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 1));
+         plan.kill_ps(plan.draw.between(0, 2));
+         plan.lose_ps_links(plan.draw.between(0, 3));
+       }},
       {"cluster-all", 10, checkpoints,
        [](PresetFaults& plan) {
          plan.lose_messages();

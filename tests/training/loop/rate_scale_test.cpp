@@ -2,6 +2,7 @@
 // and resumed, and in loops of the program's own; and the calls that are refused.
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "tests/support/engine/local_cluster.hpp"
 #include "tests/support/fit.hpp"
@@ -156,6 +157,76 @@ TEST_CASE("a scale that cannot be set is refused, and the old one stays") {
         "in train() and fit() call it from on_pause or on_epoch");
     CHECK(rate_scale(fit.session) == 1);
   }
+}
+
+// Asks for scales of later steps when the training begins.
+TrainOptions asked_by_step(int64_t n, Session& session, const std::map<int64_t, double>& scales) {
+  TrainOptions options{.steps = n};
+  options.on_progress = [&session, scales, asked = false](const TrainProgress&) mutable {
+    if (std::exchange(asked, true)) return;
+    for (const auto& [step, scale] : scales) set_rate_scale(session, scale, step);
+  };
+  return options;
+}
+
+TEST_CASE("a scale for a step holds from that step on, as a schedule would") {
+  for (const Optimizer& optimizer : {sgd(0.01), adam(0.01)}) {
+    CAPTURE(optimizer.kind);
+    LocalFit scheduled(optimizer.with(piecewise_decay({3}, 0.1))), scaled(optimizer);
+    TrainOptions options = asked_by_step(5, scaled.session, {{3, 0.1}});
+    std::vector<std::string> told;
+    options.on_event = [&](const TrainEvent& e) { told.push_back(e.text); };
+    CHECK(scaled.train(options).weights_sha256 == scheduled.train(steps(5)).weights_sha256);
+    CHECK(rate_scale(scaled.session) == 0.1);
+    CHECK(told == std::vector<std::string>{"the rate scale is 0.1 from step 3 on"});
+  }
+}
+
+TEST_CASE("a scale for a step counts in place of that of the step's pause, until a later pause") {
+  LocalFit paused, both;
+  const std::string expected = paused.train(paused_at_3_and_6(9, paused.session)).weights_sha256;
+  TrainOptions options = asked_by_step(9, both.session, {{3, 0.1}});
+  options.pause_every = 3;
+  options.on_pause = [&](const TrainPause& pause) {
+    set_rate_scale(both.session, pause.step == 3 ? 0.7 : 0.02);
+    return true;
+  };
+  CHECK(both.train(options).weights_sha256 == expected);
+  CHECK(rate_scale(both.session) == 0.02);
+}
+
+TEST_CASE("a training that resumes goes on with the scale that was set for a step") {
+  Folder folder("train-rate-scale-step");
+  LocalFit whole(adam(0.05)), first(adam(0.05)), later(adam(0.05));
+  const std::string expected =
+      whole.train(asked_by_step(9, whole.session, {{3, 0.1}})).weights_sha256;
+  TrainOptions options = asked_by_step(5, first.session, {{3, 0.1}});
+  options.checkpoint_dir = folder.path();
+  first.train(options);
+  options = steps(9);
+  options.checkpoint_dir = folder.path();
+  options.resume = true;
+  CHECK(later.train(options).weights_sha256 == expected);
+  CHECK(rate_scale(later.session) == 0.1);
+}
+
+TEST_CASE("a scale for a step that cannot hold is refused, and the training goes on") {
+  LocalFit fit, sums(ftrl());
+  check_invalid([&] { set_rate_scale(fit.session, 0.5, 0); },
+                "set_rate_scale(): nothing is being trained; leave the step out");
+  check_invalid([&] { set_rate_scale(fit.session, 0.5, -1); },
+                "set_rate_scale(): the step is -1; steps count from 0");
+  TrainOptions options = steps(4);
+  options.on_progress = [&](const TrainProgress&) {
+    check_invalid([&] { set_rate_scale(fit.session, 0, 2); }, "the rate scale is 0");
+    check_invalid([&] { set_rate_scale(sums.session, 0.5, 2); }, "nothing is being trained");
+  };
+  CHECK(fit.train(options).weights_sha256 == trained(steps(4)).weights_sha256);
+  options.on_progress = [&](const TrainProgress&) {
+    check_invalid([&] { set_rate_scale(sums.session, 0.5, 2); },
+                  "set_rate_scale(): parameter w: optimizer ftrl takes no rate scale but 1");
+  };
+  sums.train(options);
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ TEST_CASE("a rule holds from the first step that no replica has begun") {
   for (int i = 0; i < 3; ++i) world.done(1);
   CHECK(world.changing == 3);
   CHECK(world.running.empty());
-  world.told_rule();
-  CHECK(world.rule == Aggregation::async);
+  world.told_terms();
+  CHECK(world.shards.rule == Aggregation::async);
   CHECK(world.running == TrainWorld::Steps{{0, 3}, {1, 3}});
   CHECK(world.told().back() == "the rule is async from step 3 on; before it was sync");
   world.settle();
@@ -31,13 +31,14 @@ TEST_CASE("changes come at their steps, after the pause and before the checkpoin
   world.ask_rule(kSsp, 3);
   world.ask_rule(Aggregation::async, 5);
   world.settle();
-  CHECK(world.steps_of(TrainAction::change_rule) == std::vector<int64_t>{3, 5});
+  CHECK(world.steps_of(TrainAction::change_terms) == std::vector<int64_t>{3, 5});
   std::vector<TrainAction::Kind> at_3;
   for (const TrainAction& a : world.actions)
     if (a.step == 3 && a.kind != TrainAction::start && a.kind != TrainAction::tell)
       at_3.push_back(a.kind);
-  CHECK(at_3 == std::vector{TrainAction::pause, TrainAction::change_rule, TrainAction::checkpoint});
-  CHECK(world.rule == Aggregation::async);
+  CHECK(at_3 ==
+        std::vector{TrainAction::pause, TrainAction::change_terms, TrainAction::checkpoint});
+  CHECK(world.shards.rule == Aggregation::async);
 }
 
 TEST_CASE("a later change takes the place of those from its step on, also while one is made") {
@@ -50,18 +51,18 @@ TEST_CASE("a later change takes the place of those from its step on, also while 
   CHECK(world.changing == 2);
   world.ask_rule(Aggregation::async);
   CHECK(world.changing == 2);  // one after the other
-  world.told_rule();           // the shards have ssp, and are told again
+  world.told_terms();          // the shards have ssp, and are told again
   CHECK(world.changing == 2);
   world.settle();
-  CHECK(world.steps_of(TrainAction::change_rule) == std::vector<int64_t>{2, 2});
-  CHECK(world.rule == Aggregation::async);
+  CHECK(world.steps_of(TrainAction::change_terms) == std::vector<int64_t>{2, 2});
+  CHECK(world.shards.rule == Aggregation::async);
 }
 
 TEST_CASE("a change from the last step on is none") {
   TrainWorld world(plan_of({0}, 2, 0, false));
   world.ask_rule(kSsp, 2);
   world.settle();
-  CHECK(world.count(TrainAction::change_rule) == 0);
+  CHECK(world.count(TrainAction::change_terms) == 0);
 }
 
 TEST_CASE("a change does not wait for the files of a checkpoint") {
@@ -72,7 +73,7 @@ TEST_CASE("a change does not wait for the files of a checkpoint") {
   world.ask_rule(kSsp);
   world.done(0);
   CHECK(world.changing == 3);
-  world.told_rule();
+  world.told_terms();
   CHECK(world.running == TrainWorld::Steps{{0, 3}});
   world.settle();
 }
@@ -83,24 +84,24 @@ TEST_CASE("a change that fails is made again, and its error ends the training in
   world.done(0);
   world.done(1);
   SUBCASE("by the world") {
-    world.told_rule(Errc::peer_lost);
+    world.told_terms(Errc::peer_lost);
     CHECK(world.running.empty());
     world.wait(Millis(1000));
     CHECK(world.changing == 1);
     world.settle();
-    CHECK(world.count(TrainAction::change_rule) == 2);
+    CHECK(world.count(TrainAction::change_terms) == 2);
   }
   SUBCASE("by the world, for ever") {
     for (int i = 0; i < 1000 && !world.failed(); ++i)
       if (world.changing)
-        world.told_rule(Errc::timeout);
+        world.told_terms(Errc::timeout);
       else
         world.wait(Millis(50));
     CHECK(world.last().text ==
           "no progress for 10000 ms; the change of the rule at step 1: the answer");
   }
   SUBCASE("by the shards") {
-    world.told_rule(Errc::invalid_argument);
+    world.told_terms(Errc::invalid_argument);
     CHECK(world.last().text == "the change of the rule at step 1: the answer");
   }
 }
@@ -111,7 +112,7 @@ TEST_CASE("shards that are lost in a change go back, and the change comes again 
   world.ask_rule(Aggregation::async, 4);
   while (world.changing != 4) {
     if (world.changing)
-      world.told_rule();
+      world.told_terms();
     else if (world.waits_for(TrainAction::checkpoint))
       world.saved_it();
     else
@@ -119,11 +120,11 @@ TEST_CASE("shards that are lost in a change go back, and the change comes again 
   }
   world.lose();
   CHECK(!world.waits_for(TrainAction::restore));  // the shards that live may still take it
-  world.told_rule(Errc::peer_lost);
+  world.told_terms(Errc::peer_lost);
   world.wait(Millis(1000));
   SUBCASE("to a checkpoint") {
     world.restored();
-    CHECK(world.rule == kSsp);
+    CHECK(world.shards.rule == kSsp);
     CHECK(world.running == TrainWorld::Steps{{0, 2}, {1, 2}});
   }
   SUBCASE("where only links were lost") {
@@ -131,8 +132,8 @@ TEST_CASE("shards that are lost in a change go back, and the change comes again 
     CHECK(world.changing == 4);
   }
   world.settle();
-  CHECK(world.steps_of(TrainAction::change_rule) == std::vector<int64_t>{1, 4, 4});
-  CHECK(world.rule == Aggregation::async);
+  CHECK(world.steps_of(TrainAction::change_terms) == std::vector<int64_t>{1, 4, 4});
+  CHECK(world.shards.rule == Aggregation::async);
 }
 
 TEST_CASE("updates are lost by a restore if a rule since its step makes others") {
@@ -143,7 +144,7 @@ TEST_CASE("updates are lost by a restore if a rule since its step makes others")
     world.ask_rule(Aggregation::sync, 3);
     while (!world.waits_for(TrainAction::checkpoint)) {
       if (world.changing)
-        world.told_rule();
+        world.told_terms();
       else
         world.done(0);
     }
@@ -151,7 +152,7 @@ TEST_CASE("updates are lost by a restore if a rule since its step makes others")
     if (!early) world.ask_rule(kSsp, 5);
     while (world.running != TrainWorld::Steps{{0, 6}}) {
       if (world.changing)
-        world.told_rule();
+        world.told_terms();
       else
         world.done(0);
     }
@@ -169,7 +170,7 @@ TEST_CASE("late replicas go on at the newest step while the shards have backups,
   world.ask_rule(Aggregation::async, 3);
   world.done(0);
   world.done(1);
-  world.told_rule();
+  world.told_terms();
   world.done(0);
   world.done(0);
   CHECK(world.running == TrainWorld::Steps{{1, 1}});
@@ -177,7 +178,7 @@ TEST_CASE("late replicas go on at the newest step while the shards have backups,
   world.next[1] = 3;  // past its step 2
   world.take(world.loop.step_done(1, 1, 1, world.now));
   CHECK(world.changing == 3);
-  world.told_rule();
+  world.told_terms();
   world.done(0);
   world.done(0);
   CHECK(world.running == TrainWorld::Steps{{0, 5}, {1, 3}});
