@@ -1,9 +1,12 @@
-// troupe: looks at the library and at the machine.
+// troupe: looks at the library, at the machine, and at a running cluster, which it steers, too.
 //
 //   troupe ops [TEXT]    a table of all ops, or of those with TEXT in their name
 //   troupe graph FILE    a graph as text, DOT or SVG; with --passes what the passes do
 //   troupe trace FILE    where the time of a traced run went
 //   troupe chaos PROGRAM a program on a local cluster that is struck by faults
+//   troupe jobs          the trainings of a running cluster
+//   troupe ledger        how the gradients of one have ended
+//   troupe set           another rule or rate scale for it
 //   troupe doctor        what this machine is, and what will be used of it
 //
 // Its verbs stand in apps/troupe/; here mistakes become exit codes.
@@ -22,6 +25,9 @@ void usage(std::ostream& out) {
          "do\n"
          "       troupe trace FILE     where the time of a traced run went, by op, node and step\n"
          "       troupe chaos PROGRAM  a program on a local cluster that is struck by faults\n"
+         "       troupe jobs           the programs of a running cluster, and their trainings\n"
+         "       troupe ledger         how the gradients of a running training have ended\n"
+         "       troupe set            another rule or rate scale for a running training\n"
          "       troupe doctor         what this machine is, and what will be used of it\n"
          "       troupe VERB --help    the options; graph and trace also take -- PROGRAM "
          "[ARGS...]\n";
@@ -41,6 +47,9 @@ int main(int argc, char** argv) {
     if (verb == "graph") return graph(arguments);
     if (verb == "trace") return trace(arguments);
     if (verb == "chaos") return chaos(arguments);
+    if (verb == "jobs") return jobs(arguments);
+    if (verb == "ledger") return ledger(arguments);
+    if (verb == "set") return set(arguments);
     if (verb == "doctor") return doctor(arguments);
     if (!verb.empty()) std::cerr << "troupe: unknown verb \"" << verb << "\"\n";
     usage(std::cerr);

@@ -40,6 +40,7 @@ void Members::described(uint64_t link, const Member& member, const Agent& agent,
     auto coming = coming_.find(member.name());
     if (coming == coming_.end() || coming->second != link) return;  // gone again
     coming_.erase(coming);
+    if (devices.empty()) return;  // a visitor: nobody computes there, and its end is no loss
     devices_[member.name()] = devices;
     present_[member.name()] = {member, agent, std::move(devices)};
   }

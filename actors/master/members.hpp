@@ -1,5 +1,6 @@
 // Members: the members of the cluster as one master knows them: their agents, their devices, and
-// the listeners to changes. A member is up once it has reported its devices. Events are passed on
+// the listeners to changes. A member is up once it has reported its devices; one without any is a
+// visitor (training/group/visitor.cpp), and left out. Events are passed on
 // one at a time, so no listener hears of a member's end before its beginning.
 //
 // Owner: the master. Thread: any; the mesh calls up(), down() and refused() on the net thread.

@@ -17,6 +17,8 @@
 
 namespace troupe {
 
+struct NodeOptions;  // troupe/cluster.hpp
+
 // How pushes become updates. sync: the mean of one push per replica, summed in replica order, is
 // the update of a step. sync_backup: the slowest replicas of a step are left out. async: each push
 // at once. ssp: the same, with a bound between replicas. local: each replica does a round of steps
@@ -431,5 +433,40 @@ FitResult fit(Session& session, std::vector<Tower> towers, const Source& data,
 // failed before all replicas had pushed (run another step first); Error(io); Error(peer_lost) and
 // Error(stale) while a shard is lost.
 std::string save_parameters(Session& session, const std::string& checkpoint_dir, int keep = 3);
+
+// ----------------------------------------------------------------------------------------------
+// The programs of a cluster, asked and steered from outside, as by `troupe jobs`. Implemented in
+// training/group/visitor.cpp.
+struct RunningProgram {
+  std::string task, name;  // "/job:client/task:17"; its executable
+  std::string silent;      // why the rest is not known; empty: it is
+  std::string phase;       // "trains"; empty: it trains nothing just now
+  TrainProgress progress = {};
+  Aggregation rule = {};
+  double rate_scale = 1;
+  int64_t recoveries = 0;
+  std::map<int64_t, std::string> replicas = {};  // the task that computes each
+};
+// A member of a cluster that computes nothing and holds nothing. It joins by the seeds of `node`,
+// as a client. Throws: as run_node(), and Error(timeout) or Error(peer_lost) naming the process
+// that does not answer within `patience`; then a change that was asked for may still come.
+class Visitor {
+ public:
+  Visitor(const NodeOptions& node, std::chrono::milliseconds patience);
+  ~Visitor();
+  std::vector<RunningProgram> programs();
+  // push_ledger() of a program, of the parameters that match; `left_out`: what is missing, and why.
+  std::vector<PushCount> ledger(const std::string& task, const std::string& parameters,
+                                std::string& left_out);
+  // As the functions above, in that program. Return when all shards have the change: the step from
+  // which it holds. Throw, too: their errors; Error(stale) if a later change has taken its place,
+  // or the training ends before it.
+  int64_t set_rule(const std::string& task, const Aggregation& rule, int64_t step = 0);
+  int64_t set_rate_scale(const std::string& task, double scale, int64_t step = 0);
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
 
 }  // namespace troupe

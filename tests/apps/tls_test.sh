@@ -74,6 +74,20 @@ ip netns exec a "${train[@]}" --spec "$out/spec" --out "$out/trained" --tls "$ca
 TROUPE_TLS_DIR=$ca/digits "$node" up --ps 1 --workers 1 "${train[@]}" --out "$out/here" >"$out/here.log" 2>&1 || fail 'no training on loopback'
 [ "$(sync_hash "$out/train.log")" = "$(sync_hash "$out/here.log")" ] || fail 'TLS changes the bits'
 
+# A tool on the other machine than the program's asks and steers its training: the program dials it.
+ip netns exec a "$build/train_digits" --digits "$data" --steps 1000000 --spec "$out/spec" --out "$out/asked" --tls "$ca/digits" >"$out/asked.log" 2>&1 &
+asked=$!
+pids+=($!)
+visit=(--spec "$out/spec" --tls "$ca/digits")
+jobs() { ip netns exec b "$build/troupe" jobs "${visit[@]}" --listen 10.77.0.2:0 | grep -q ' trains .*[1-9][0-9]*/1000000'; }
+wait_for 60 jobs || fail 'the training does not show on the other machine'
+expect 0 'is ssp:3 from step' ip netns exec b "$build/troupe" set "${visit[@]}" --listen 10.77.0.2:0 --rule ssp:3
+expect 69 'on another machine than the program.s give --listen' ip netns exec b "$build/troupe" ledger "${visit[@]}"
+expect 78 'without TLS: ' ip netns exec b "$build/troupe" jobs --spec "$out/spec" --listen 10.77.0.2:0
+expect 78 'has TLS, and the process that dialled it has none' ip netns exec b "$build/troupe" jobs --spec "$out/spec"
+kill -9 $asked
+wait $asked 2>/dev/null
+
 # Others are refused, in words.
 started=$SECONDS
 task7=("$node" join --job worker --task 7 --listen 10.77.0.2:7007 --seed $ps)
