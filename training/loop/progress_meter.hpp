@@ -27,7 +27,7 @@ class ProgressMeter {
   template <class Loss>
   std::optional<TrainProgress> next(int64_t done, const Loss& loss, Time now) {
     if (std::exchange(told_, done) == done) return std::nullopt;
-    return at(done, loss, now);
+    return at(done, loss(), now);
   }
   TrainProgress at(int64_t done, double loss, Time now) const {
     const double seconds = elapsed(now).count();
@@ -35,7 +35,7 @@ class ProgressMeter {
     TrainProgress p;
     p.step = done;
     p.steps = steps_;
-    p.loss = loss();
+    p.loss = loss;
     p.examples_per_second = rate * static_cast<double>(examples_per_step_);
     p.remaining = Seconds(rate > 0 && steps_ > 0 ? static_cast<double>(steps_ - done) / rate : 0);
     return p;
