@@ -54,7 +54,9 @@ int jobs(const std::vector<std::string>& arguments) {
   if (!flags.parse(arguments)) return 0;
   const std::vector<RunningProgram> programs = visit(given)->programs();
   if (programs.empty()) {
-    std::cout << "no training is running: no program has joined the cluster\n";
+    std::cout << "no training is running: no program has joined the cluster, or one is frozen and "
+                 "counts as "
+                 "lost\n";
     return 0;
   }
   std::vector<std::vector<std::string>> rows = {{"program", "executable", "state", "step", "loss",

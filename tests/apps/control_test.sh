@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A running cluster that is asked and steered from a shell: troupe jobs, troupe ledger and troupe set
 # on a training of 2 workers and 1 ps. The ledger adds up while it runs, the rule goes from sync to
-# ssp:3 and back, the rate scale is halved, nonsense is refused, a tool that is killed harms nothing,
+# ssp:3 and back, the rate scale is halved, nonsense is refused, a tool that is stopped or killed harms nothing,
 # and the training ends well. Argument: the build folder.
 set -uo pipefail
 # shellcheck source=tests/support/app_test.sh
@@ -93,13 +93,15 @@ expect 0 'and replica (sync)' "$troupe" ledger "${at[@]}" --job "$first"
 kill -9 $second
 wait $second 2>/dev/null
 
-# Tools that are killed while they wait for a step far ahead: the training goes on, and the change
-# stays asked for.
+# Tools that are stopped and killed while they wait for a step far ahead: the training goes on, and
+# the change stays asked for.
 for _ in 1 2 3; do
   "$troupe" set "${at[@]}" --rate 0.25 --at $((steps - 1)) >"$out/killed.log" 2>&1 &
   tool=$!
   pids+=($!)
   wait_for 20 grep -q "the change is for step $((steps - 1)); the training is at step" "$out/killed.log" || fail 'a tool does not wait for its step'
+  kill -STOP $tool
+  expect 0 " trains " "$troupe" jobs "${at[@]}"
   kill -9 $tool
   wait $tool 2>/dev/null
 done
