@@ -274,7 +274,7 @@ void HeldSlice::push(Push&& p, uint64_t from, ShardActions& out) {
   if (p.incarnation > newest) {
     order_.renew(p.replica, p.incarnation, refused);
     refuse(std::exchange(refused, {}), out);
-    readers_.forget(p.replica);
+    readers_.begins_anew(p.replica);
   }
   if (p.step < 0 || p.sequence < 0)
     return no(PushRefusal::step, Errc::invalid_argument,

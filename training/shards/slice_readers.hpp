@@ -21,8 +21,9 @@ class SliceReaders {
     int64_t& known = replicas_[replica].first;
     known = std::max(known, first);
   }
-  void forget(int32_t replica) {
-    replicas_.erase(replica);
+  // Another process has the replica, and may do earlier steps. It has read what it pushes.
+  void begins_anew(int32_t replica) {
+    replicas_[replica].first = 0;
     waited_for_ = {};
   }
   void clear() {

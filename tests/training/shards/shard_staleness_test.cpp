@@ -66,6 +66,15 @@ TEST_CASE("the staleness of each slice is recorded") {
   CHECK(staleness.max == 1);
 }
 
+TEST_CASE("the first gradient of a process that has taken a replica over has its staleness") {
+  ShardScript s = ShardScript::serving(Aggregation::async, 2);
+  s.pull(0, 0);
+  s.push(1, 0, all(1));
+  s.incarnation = 7;
+  s.push(0, 0, all(1));
+  CHECK(s.shard.find(0)->use().staleness.sum == 1);
+}
+
 TEST_CASE("a damped rule divides the rate of an update by one more than its staleness") {
   ShardScript s = ShardScript::serving({Aggregation::Kind::async, 0, true}, 2);
   s.pull(0, 0);
