@@ -64,6 +64,17 @@ class SimDisk final : public Disk {
   // For tests that damage files.
   std::string& bytes(const std::string& path) { return find(path)->bytes; }
   bool has(const std::string& path) const { return now_.count(path) > 0; }
+  // A file that is on the disk for good.
+  void put(const std::string& path, const std::string& bytes) {
+    durable_[path] = now_[path] = std::make_shared<File>(File{bytes, bytes.size()});
+  }
+  // The files of a folder, by name.
+  std::map<std::string, std::string> files(const std::string& dir) const {
+    std::map<std::string, std::string> out;
+    for (const auto& [path, file] : now_)
+      if (path.rfind(dir + "/", 0) == 0) out[path.substr(dir.size() + 1)] = file->bytes;
+    return out;
+  }
 
   void make_dirs(const std::string&) override { call("make directory"); }
   std::vector<std::string> list(const std::string& dir) override {

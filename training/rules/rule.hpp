@@ -59,7 +59,8 @@ class AggregationRule {
       late,     // its update was made without it: it never counts, and its replica goes on
       refused,  // never counts
     } kind = kept;
-    std::string text = {};  // refused: the reason and a remedy
+    std::string text = {};    // refused: the reason and a remedy
+    Errc code = Errc::stale;  // refused: of the answer
   };
   struct PullVerdict {
     enum Kind : uint8_t {
@@ -68,7 +69,8 @@ class AggregationRule {
       wait,
       gone,
     } kind = newest;
-    std::string text = {};  // gone: why
+    std::string text = {};    // gone: why
+    Errc code = Errc::stale;  // gone: of the answer
   };
 
   virtual ~AggregationRule() = default;
@@ -89,6 +91,9 @@ class AggregationRule {
   virtual bool take(std::vector<Contribution>& out) = 0;
 
   virtual PullVerdict pull(int32_t replica, int64_t step) const = 0;  // step -1: the newest
+  // A pull of a training step has its answer. An update may be due. A shard tells rules that record
+  // an order or repeat one.
+  virtual void pulled(int32_t, int64_t) {}
   // The steps that a replica does by itself from the first one of a round on, before it pushes the
   // change of them all; 0: it pushes the gradient of each step.
   virtual int64_t local_steps(int64_t) const { return 0; }

@@ -116,7 +116,7 @@ Outcome HeldSlice::check(SliceState&& state, Restored& out) const {
                                       : state.version;
   try {
     const std::string& name = mutant(Mutant::own_rule_ignored) ? "" : slice_.parameter;
-    out.rule = make_rule(terms_.rule.of(name), progress_of(state, terms_.replicas));
+    out.rule = terms_.make_rule(terms_.rule.of(name), slice_, progress_of(state, terms_.replicas));
   } catch (const Error& e) {
     return {e.code(), e.what()};
   }
@@ -157,7 +157,7 @@ void HeldSlice::drop_waiting(const std::string& why, ShardActions& out) {
   order_.begin_again(why, parked);
   refuse(parked, out);
   readers_.clear();
-  if (rule_) rule_ = make_rule(rule_->kind(), rule_->progress());
+  if (rule_) rule_ = terms_.make_rule(rule_->kind(), slice_, rule_->progress());
   for (const auto& [from, tickets] : std::exchange(unacknowledged_, {}))
     refuse(from.first, tickets, PushRefusal::epoch, Errc::stale, why, out);
   for (const WaitingPulls::Waiting& w : pulls_.take()) {
@@ -299,7 +299,7 @@ bool HeldSlice::known(const Push& p, const Tickets& tickets, ShardActions& out) 
   const AggregationRule::PushVerdict verdict = rule_->look(p.replica, p.step);
   switch (verdict.kind) {
     case AggregationRule::PushVerdict::refused:
-      refuse(p.replica, tickets, PushRefusal::step, Errc::stale, verdict.text, out);
+      refuse(p.replica, tickets, PushRefusal::step, verdict.code, verdict.text, out);
       return true;
     case AggregationRule::PushVerdict::late:
       refuse(p.replica, tickets, PushRefusal::late, Errc::ok, {}, out);
@@ -500,7 +500,10 @@ void HeldSlice::pull(const Pull& p, uint64_t from, ShardActions& out) {
   if (p.rows.defined() && !may_name_rows(slice_, p))
     return refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);
   if (p.step >= 0) end_steps_before(std::min(p.first, p.step), p.replica, out);
-  if (answer(p, from, out)) return;
+  if (answer(p, from, out)) {
+    if (terms_.order && rule_) update_while_due(rule_->open_to(), out);
+    return;
+  }
   if (p.rows.defined() && !names_rows(slice_, p))
     return refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);
   if (pulls_.has(from, p)) {  // sent again; one answer is enough
@@ -536,7 +539,7 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
                               "as every replica has said that it is over")};
   if (verdict.kind == Verdict::wait) return false;
   if (verdict.kind == Verdict::gone) {
-    refuse(p, from, Errc::stale, verdict.text, out);
+    refuse(p, from, verdict.code, verdict.text, out);
     return true;
   }
   const bool previous = verdict.kind == Verdict::previous;
@@ -569,6 +572,7 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
     note_read(p, answer);
   }
   if (p.step >= 0) readers_.pulled(p.replica, answer.version);
+  if (p.step >= 0 && rule_ && terms_.order) rule_->pulled(p.replica, p.step);
   if (answer.values.defined()) use_.pulled_bytes += answer.values.byte_size();
   ++terms_.counters.pulls_answered;
   out.push_back({from, std::move(answer)});

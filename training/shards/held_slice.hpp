@@ -22,6 +22,7 @@
 #include "training/shards/push_ledger.hpp"
 #include "training/shards/push_order.hpp"
 #include "training/shards/shard_counters.hpp"
+#include "training/shards/shard_order.hpp"
 #include "training/shards/slice_readers.hpp"
 #include "training/shards/travelling.hpp"
 #include "training/shards/waiting_pulls.hpp"
@@ -79,6 +80,14 @@ struct ShardTerms {
   std::map<uint32_t, PushLedger> pushes = {};  // by slice
   ShardCounters counters = {};                 // of pushes: those for slices that are not here
   Captures captures = {};
+  std::unique_ptr<const ShardOrder> order = nullptr;  // null: none is recorded or repeated
+
+  // Throws: as troupe::make_rule().
+  std::unique_ptr<AggregationRule> make_rule(const Aggregation& rule, const Slice& slice,
+                                             std::vector<ReplicaProgress> progress) const {
+    auto made = troupe::make_rule(rule, std::move(progress));
+    return order ? order->of(slice, std::move(made)) : std::move(made);
+  }
 };
 
 class HeldSlice {

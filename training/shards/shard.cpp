@@ -36,6 +36,8 @@ void Shard::set_bad_log(std::function<void(const BadGradient&)> log) {
   terms_->bad_log = std::move(log);
 }
 
+void Shard::set_order(std::unique_ptr<const ShardOrder> order) { terms_->order = std::move(order); }
+
 Outcome Shard::fence(uint64_t wanted, const char* what) const {
   if (wanted == terms_->epoch) return {};
   return {Errc::stale, detail::concat(what, " is for epoch ", wanted, ", the shard is in epoch ",
@@ -52,7 +54,7 @@ Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress
     for (const auto& [id, slice] : slices_) {
       if (!slice.slice().optimizer) continue;
       const Aggregation own = rule.of(slice.slice().parameter);
-      rules[id] = make_rule(own, replicas);
+      rules[id] = terms_->make_rule(own, slice.slice(), replicas);
       check_rule(own, *slice.slice().optimizer, describe(slice.slice()));
     }
   } catch (const Error& e) {

@@ -46,6 +46,9 @@ class Shard {
   explicit Shard(Spec spec);
   void set_applied_log(std::function<void(const Applied&)> log);
   void set_bad_log(std::function<void(const BadGradient&)> log);
+  // Records the order of updates, or repeats one, from the next set_rule(), change_rule() or
+  // restore() on. Null: neither.
+  void set_order(std::unique_ptr<const ShardOrder> order);
 
   // Requests of a parameter group. Each is refused with Errc::stale for an epoch other than the
   // shard's; those that begin an epoch, for an earlier one.
