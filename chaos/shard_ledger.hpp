@@ -55,6 +55,7 @@ class ShardLedger {
     // The gradients that are not finite, of all slices.
     std::function<bool(int32_t replica, int64_t step)> is_bad = {};
     Codec::Kind values = Codec::none;  // of those that clients get in a training step
+    bool late_early = false;  // a replay knows that a gradient is late before its update is made
   };
   void expect(Expected expected) { expected_ = std::move(expected); }
   // Does not throw, since a shard calls it; look() throws the violation later.
@@ -372,8 +373,8 @@ class ShardLedger {
   // True if this gradient may be missing in its update.
   bool is_late(uint32_t slice, const Book& book, size_t i) const {
     const int64_t step = static_cast<int64_t>(i) / replicas_;
-    return rule_of(slice, step).kind == Aggregation::Kind::sync_backup && step < book.open &&
-           book.applied[i] == 0;
+    return rule_of(slice, step).kind == Aggregation::Kind::sync_backup &&
+           (step < book.open || expected_.late_early) && book.applied[i] == 0;
   }
   void count_step(Book& book, uint32_t slice, int64_t version, const std::vector<From>& all,
                   int64_t backups) const {

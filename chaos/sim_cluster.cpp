@@ -153,8 +153,8 @@ void SimCluster::check() {
       if (const std::string now = program->checkpoint(); !now.empty() && now != peer->told)
         check_told(*peer, now);
   const bool anew = world_.options.clients == 1 && processes_.program_died();
-  const bool residuals = has_residuals(world_.options.compression);  // a worker's death goes back
-  if (ledger.lost() > 0 && !processes_.ps_died() && !anew && !residuals)
+  if (ledger.lost() > 0 && !processes_.ps_died() && !anew &&
+      !goes_back_with_workers(world_.options))
     throw Violation{"I2", detail::concat(ledger.lost(), " acknowledged gradients are lost, and ",
                                          "no ps has died")};
 }

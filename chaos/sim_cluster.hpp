@@ -40,6 +40,7 @@ class SimCluster {
   const CalmRun& calm() const { return world_.progress.calm; }  // of a run without faults
   const HashChain& chain() const { return world_.ledger.chain(); }
   const std::string& weights() const { return processes_.last_program().life->trainer->weights(); }
+  const SimDisk& disk() const { return world_.disk; }
   // Also those of programs that have died.
   std::map<int64_t, std::string> looked() const { return processes_.looked(); }
 

@@ -52,7 +52,10 @@ struct SimClusterOptions {
   Compression compression = {};
   bool rate_scales = true;  // each pause sets the rate scale
   int64_t pace_ms = 0;  // at most so long after it may, a step begins: faults fall into a training
-  int64_t move_after_ms = 0;     // TrainOptions::move_after
+  int64_t move_after_ms = 0;  // TrainOptions::move_after
+  bool record = false;        // the order of updates
+  // The files of a record by name, whose order is repeated; empty: none is.
+  std::map<std::string, std::string> replay = {};
   bool late_program = false;     // the second client begins while the first one trains
   int64_t events_max = 400'000;  // without an end by then a run has failed
   bool secret = false;           // all processes prove to each other that they know one
@@ -98,6 +101,11 @@ inline bool repeats_bits(const SimClusterOptions& o) {
 inline bool replicas_keep_step(const SimClusterOptions& o) {
   return o.clients == 1 || o.rule.repeats();
 }
+// The death of a worker may take all towers back to the checkpoint: with residuals, and with an
+// order of updates that is recorded or repeated.
+inline bool goes_back_with_workers(const SimClusterOptions& o) {
+  return has_residuals(o.compression) || o.record || !o.replay.empty();
+}
 // The replicas of the client of this number; the first of two has one.
 inline std::vector<int32_t> replicas_of(const SimClusterOptions& o, int number) {
   std::vector<int32_t> out(static_cast<size_t>(o.replicas));
@@ -120,6 +128,7 @@ inline std::string describe(const SimClusterOptions& o) {
          (o.one_machine ? " one_machine=1" : "") +
          (o.compression.gradients.empty() ? "" : " compress=" + o.compression.gradients) +
          (o.compression.values.empty() ? "" : " compress_values=" + o.compression.values) +
+         (o.record ? " record=1" : "") + (o.replay.empty() ? "" : " replay=1") +
          (o.move_after_ms > 0 ? detail::concat(" move_after_ms=", o.move_after_ms) : "") +
          switches +
          (o.shape.ps == 2 && o.shape.workers == 3

@@ -20,6 +20,7 @@
 #include "chaos/open_steps.hpp"
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/digest.hpp"
+#include "training/checkpoints/record.hpp"
 #include "training/loop/present_workers.hpp"
 #include "training/loop/train_driver.hpp"
 
@@ -81,8 +82,7 @@ class SimLaws {
           "I2", detail::concat("step ", step, " of replica ", replica, " is done again after ",
                                done->second, ", and no ps has died")};
   }
-  // With residuals the death of a worker takes all towers back, too.
-  bool goes_back() const { return ps_died_() || has_residuals(o_.compression); }
+  bool goes_back() const { return ps_died_() || goes_back_with_workers(o_); }
   // The first step that may be done again where `step` fails: with local steps that of its round.
   int64_t first_again(int64_t step) const {
     const auto later = o_.switches.upper_bound(step);
@@ -138,6 +138,8 @@ class SimTrainer final : public TrainProgram {
         master_(process, model_->graph, session_of(number, life)),
         laws_(world_.options, world_.ps_died) {}
   static constexpr const char* kFolder = "/checkpoints";
+  static constexpr const char* kRecord = "/record";
+  static constexpr const char* kReplay = "/replay";
   static uint64_t session_of(int number, int life) {
     return 77 + static_cast<uint64_t>(number) + 1000 * static_cast<uint64_t>(life);
   }
@@ -280,12 +282,30 @@ class SimTrainer final : public TrainProgram {
     CheckpointRequest checkpoints;
     for (const auto& [replica, tower] : model_->towers) checkpoints.replicas.push_back(replica);
     if (world_.options.checkpoint_every > 0) checkpoints.directory = kFolder;
+    TrainDriver::Terms terms{.rule = o.switches.empty() ? std::optional(o.rule) : std::nullopt,
+                             .compression = std::move(compression),
+                             .steps = o.steps};
+    set_order(checkpoints, terms);
     driver_.emplace(
         *this, *group_, [this](Event event) { events_.push_back(std::move(event)); },
-        std::move(checkpoints), nullptr,
-        TrainDriver::Terms{.rule = o.switches.empty() ? std::optional(o.rule) : std::nullopt,
-                           .compression = std::move(compression),
-                           .steps = o.steps});
+        std::move(checkpoints), nullptr, std::move(terms));
+  }
+  void set_order(const CheckpointRequest& checkpoints, TrainDriver::Terms& terms) {
+    const SimClusterOptions& o = world_.options;
+    const RecordTerms own{.replicas = checkpoints.replicas,
+                          .checkpoint_every = o.checkpoint_every,
+                          .pause_every = o.pause_every};
+    if (o.record) {
+      terms.record = kRecord;
+      begin_record(world_.disk, kRecord, own, /*resume=*/true, /*at=*/0);
+      terms.part = newest_part(world_.disk, kRecord);
+    }
+    if (o.replay.empty()) return;
+    terms.replay = kReplay;
+    const OrderRecord record =
+        read_record(world_.disk, kReplay, [](const std::string&) { return false; });
+    check_replay(record, kReplay, own, o.steps);
+    terms.rules = record.rules;
   }
   bool all_there() {
     const auto agents = master_.members().agents();

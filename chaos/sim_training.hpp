@@ -59,6 +59,7 @@ class SeedTraining {
       throw Violation{"I5", "the final weights are not those of a run without faults"};
     if (golden && cluster.looked() != looked_)
       throw Violation{"I5", "a pause has not seen the weights of a run without faults"};
+    if (options_.record) repeat(cluster);
   }
   // The invariant that the run breaks, or "".
   std::string broken_by(const Faults& faults) const {
@@ -72,6 +73,23 @@ class SeedTraining {
   }
 
  private:
+  // The order that the run has recorded gives its weights, whatever comes first this time.
+  void repeat(const SimCluster& recorded) const {
+    SimClusterOptions options = calm(options_);
+    options.record = false;
+    options.replay = recorded.disk().files(SimTrainer::kRecord);
+    History silent;
+    SimCluster again(options, seed_ + kOtherSeed, {}, nullptr, silent);
+    try {
+      again.run();
+    } catch (const Violation& v) {
+      throw Violation{"I25", detail::concat("the record cannot be repeated: ", v.text)};
+    }
+    if (again.weights() != recorded.weights())
+      throw Violation{"I25", "the record does not give the weights of its training"};
+  }
+  static constexpr uint64_t kOtherSeed = 1'000'003;
+
   CalmRun run_calmly(const SimClusterOptions& options, bool golden) {
     History silent;
     const CalmRun none{.begun = 1, .ended = 1};

@@ -32,8 +32,10 @@ struct SimWorld {
         progress{.gets_on_at = net.now()} {
     net.faults.one_machine = o.one_machine;
     disk.lie_on_sync = o.lying_disk;
-    if (!o.compression.values.empty())
-      ledger.expect({.values = codec_from_string(o.compression.values).kind});
+    for (const auto& [name, bytes] : o.replay) disk.put(detail::concat("/replay/", name), bytes);
+    const std::string& values = o.compression.values;
+    ledger.expect({.values = values.empty() ? Codec::none : codec_from_string(values).kind,
+                   .late_early = !o.replay.empty()});
     injuries.lasts_until(net.now());
   }
   TimePoint in_ms(int64_t ms) const { return net.now() + std::chrono::milliseconds(ms); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "apps/console_log.hpp"
@@ -67,6 +68,10 @@ void add_common_flags(Flags& flags, ProgramOptions& to, const FlagTexts& texts) 
             "fc1/w=int8,conv*=bf16");
   flags.add("compress-values", &to.training.compression.values,
             "codec of the values that steps pull, in the same form: none, bf16 or f16");
+  flags.add("record", &to.training.record,
+            "folder for the order of all updates, so that --replay gives the same bits");
+  flags.add("replay", &to.training.replay,
+            "folder of such a record: its order decides again; with the same other flags");
   flags.add("plugin", &to.plugins,
             "shared library with ops that the cluster has, too; may be given again");
   flags.add("out", &to.out, "folder for the files that it writes");
@@ -137,6 +142,12 @@ void set_in_sight(TrainOptions& options, ProgressLine& line, const ProgramOption
     throw Error(Errc::invalid_argument, "--move-after wants 0 (never) to 86400 s, got ",
                 given.training.move_after);
   options.move_after = std::chrono::milliseconds(std::llround(given.training.move_after * 1000));
+  // Each training of the program has a folder of its own in it.
+  const std::filesystem::path name = "order-" + label;
+  if (given.training.record)
+    options.record = (std::filesystem::path(*given.training.record) / name).string();
+  if (given.training.replay)
+    options.replay = (std::filesystem::path(*given.training.replay) / name).string();
   if (!options.resume) remove_checkpoints(options.checkpoint_dir, label);
   // The trainings to come lose theirs, too: if this run is cut off before them, --resume must not
   // take the earlier run's for its own.

@@ -38,6 +38,7 @@ struct ProgramOptions {
     double move_after = 10;  // seconds
     std::string bad_gradients = "fail";
     troupe::TrainOptions::Compression compression;
+    std::optional<std::string> record, replay;
   } training;
   std::vector<std::string> plugins;
   bool resume = false;

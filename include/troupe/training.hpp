@@ -123,6 +123,12 @@ struct TrainOptions {
   int64_t checkpoint_every = 0;
   int checkpoint_keep = 3;  // the newest ones; at least 1
   bool resume = false;      // from the newest valid checkpoint in checkpoint_dir
+  // The folder of a record of which gradients counted and in which order, on the disk of all
+  // processes with shards; it wants a checkpoint_dir, and `resume` continues it. `replay`: that of
+  // a record, whose order decides again: the same program ends with the same bits, in any processes
+  // that hold the same slices. A step that is not in the record, and a record that is damaged or
+  // not whole, end the training with an error (docs/learning_protocols.md).
+  std::string record = {}, replay = {};
   // Begin with the initial values of the parameters, whatever values they have now. Otherwise
   // training begins with the present values, as load_parameters(), updates or another training of
   // this session left them; steps count from 0 and optimizers begin anew. A shared container that

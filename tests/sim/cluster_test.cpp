@@ -36,6 +36,7 @@ const sim::Scenario cluster_secret = scenario("cluster-secret");
 const sim::Scenario cluster_async = scenario("cluster-async");
 const sim::Scenario cluster_sync_backup = scenario("cluster-sync-backup");
 const sim::Scenario cluster_ssp = scenario("cluster-ssp");
+const sim::Scenario cluster_replay = scenario("cluster-replay");
 const sim::Scenario cluster_local = scenario("cluster-local");
 const sim::Scenario cluster_local_rules = scenario("cluster-local-rules");
 const sim::Scenario cluster_rules = scenario("cluster-rules");
@@ -156,6 +157,10 @@ TEST_CASE("cluster-ssp: every gradient is applied once, and no replica reads pas
 
 TEST_CASE("cluster-own-rules: each parameter follows its rule, and each gradient counts once") {
   cluster_own_rules.run();
+}
+
+TEST_CASE("cluster-replay: the order that a run has recorded gives its bits under other delays") {
+  cluster_replay.run();
 }
 
 TEST_CASE("cluster-local: rounds of local steps have the same bits, whatever dies within them") {

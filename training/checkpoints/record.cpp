@@ -346,8 +346,9 @@ void begin_record(Disk& disk, const std::string& dir, const RecordTerms& terms, 
                 "resume the training that it is of");
   const RecordTerms before = read_terms(disk, dir);
   if (const std::string other = difference(before, terms); !other.empty())
-    throw Error(Errc::bad_configuration, "the record in ", dir, " is of another training: ", other,
-                " differs; resume with the same arguments, or name another folder");
+    throw Error(Errc::bad_configuration, "the record in ", dir,
+                " is of a training that differs in ", other,
+                "; resume with the same arguments, or name another folder");
   RecordTerms both = terms;  // the barriers that all parts have
   both.checkpoint_every = std::lcm(before.checkpoint_every, terms.checkpoint_every);
   both.pause_every = std::lcm(before.pause_every, terms.pause_every);
@@ -380,7 +381,7 @@ OrderRecord read_record(Disk& disk, const std::string& dir, const RecordWanted& 
     if (const auto file = parse_name(name))
       parts[file->part].push_back(read_file(disk, dir + "/" + name, wanted));
   if (parts.empty()) throw Error(Errc::bad_data, dir, ": the record has no part; train with it");
-  // From the newest part to the first: what each has of the steps that later ones do not have.
+  // From the newest part to the first: each has the steps before those of the part after it.
   std::vector<std::pair<const std::vector<PartFile>*, int64_t>> used;  // with the end of each
   int64_t end = -1;
   for (auto part = parts.rbegin(); part != parts.rend() && end != 0; ++part) {
@@ -433,18 +434,19 @@ void write_record_end(Disk& disk, const std::string& dir, int64_t steps,
 void check_replay(const OrderRecord& record, const std::string& dir, const RecordTerms& terms,
                   int64_t steps) {
   std::string other = difference(record.terms, terms);
+  if (other.empty() && steps != record.end)
+    other =
+        detail::concat("the number of steps, ", record.end, " in the record and ", steps, " here");
   const auto among = [](int64_t mine, int64_t recorded) {
     return mine == 0 || (recorded > 0 && mine % recorded == 0);
   };
   if (other.empty() && (!among(terms.checkpoint_every, record.terms.checkpoint_every) ||
                         !among(terms.pause_every, record.terms.pause_every)))
-    other = "the steps between checkpoints or pauses, at which all replicas stand still,";
-  if (other.empty() && steps != record.end)
-    other =
-        detail::concat("the number of steps, ", record.end, " in the record and ", steps, " here,");
+    other = "the steps between checkpoints or pauses, at which all replicas stand still";
   if (!other.empty())
-    throw Error(Errc::bad_configuration, "the record in ", dir, " is of another training: ", other,
-                " differs; run the same program with the same arguments");
+    throw Error(Errc::bad_configuration, "the record in ", dir,
+                " is of a training that differs in ", other,
+                "; run the same program with the same arguments");
 }
 
 }  // namespace troupe

@@ -41,7 +41,7 @@ int64_t newest_part(Disk& disk, const std::string& dir);
 
 // Makes the folder a record of such a training that begins at step `at`, or finds that it is one.
 // Throws: Error(invalid_argument) if it has one and `resume` is not set, or has none and `at` is
-// past 0; Error(bad_configuration) naming what differs; Error(io).
+// past 0; Error(bad_configuration) naming the difference; Error(io).
 void begin_record(Disk& disk, const std::string& dir, const RecordTerms& terms, bool resume,
                   int64_t at);
 
@@ -72,7 +72,7 @@ OrderRecord read_record(Disk& disk, const std::string& dir, const RecordWanted& 
 void write_record_end(Disk& disk, const std::string& dir, int64_t steps,
                       const std::string& weights);
 
-// Throws: Error(bad_configuration) naming what differs between the record in `dir` and the training
+// Throws: Error(bad_configuration) naming a difference between the record in `dir` and the training
 // of so many steps that is to repeat it.
 void check_replay(const OrderRecord& record, const std::string& dir, const RecordTerms& terms,
                   int64_t steps);

@@ -343,6 +343,10 @@ void ParameterGroup::begin_epoch(const Start& start, Done done) {
     m.next_step = start.next_step;
     m.rate_scale = start.rate_scale;
     m.skips_bad = start.skips_bad;
+    m.record = start.record;
+    m.replay = start.replay;
+    m.part = start.part;
+    m.shards = static_cast<int32_t>(all.size());
     return m;
   };
   shards_.ask_all(all, begin, [this, all, start, done](Errc code, const std::string& text) {

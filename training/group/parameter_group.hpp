@@ -56,6 +56,9 @@ class ParameterGroup final : public MeshListener,
     Compression compression;  // of the training; for a session that follows, too
     std::vector<int32_t> replicas;
     int64_t next_step = 0;
+    // As of BeginEpoch.
+    std::string record = {}, replay = {};
+    int64_t part = 0;
   };
   // Begins a new epoch on all shards. Fails with peer_lost, naming it, while a task is not there.
   // For parameters that another session owns: waits for its epoch instead, and ignores `start`.

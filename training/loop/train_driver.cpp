@@ -2,6 +2,7 @@
 #include "training/loop/train_driver.hpp"
 
 #include "graph/base/mutant.hpp"
+#include "graph/parameter_nodes.hpp"
 #include "training/group/pushed_parameters.hpp"
 #include "training/loop/present_workers.hpp"
 
@@ -19,6 +20,16 @@ std::vector<std::string> names_of(const std::map<std::string, Optimizer>& optimi
   std::vector<std::string> out;
   for (const auto& [parameter, optimizer] : optimizers) out.push_back(parameter);
   return out;
+}
+
+// The order of writes is in no record.
+void want_no_writes(const Graph& graph, const Aggregation& rule) {
+  for (const auto& node : graph.nodes())
+    if (writes_values(*node))
+      throw Error(
+          Errc::invalid_argument, "the order of updates under ", to_string(rule),
+          " is recorded or repeated, and the ", describe(*node),
+          " writes to a parameter, which no record has; train with sync, or without a record");
 }
 
 }  // namespace
@@ -76,6 +87,7 @@ Aggregation TrainDriver::rule_of(const std::optional<Manifest>& manifest) const 
   if (begun())
     return loop_->terms().rules.at(
         manifest && !mutant(Mutant::restored_with_first_rule) ? manifest->step : 0);
+  if (!terms_.rules.empty()) return terms_.rules.begin()->second;
   return terms_.rule.value_or(manifest ? manifest->rule : Aggregation::sync);
 }
 
@@ -107,10 +119,15 @@ void TrainDriver::establish(const std::optional<Manifest>& manifest, ParameterGr
   if (goes_on()) start.mode = BeginEpoch::keep;
   start.compression = terms_.compression;
   start.compression.plan.begin = start.next_step;
+  start.replay = terms_.replay;
+  start.record = terms_.record;
+  start.part = ++terms_.part;
   group_.establish(std::move(start), std::move(done));
 }
 
 void TrainDriver::check(const Aggregation& rule) const {
+  if ((!terms_.record.empty() || !terms_.replay.empty()) && !rule.repeats())
+    want_no_writes(group_.master().graph(), rule);
   const bool alone = rule.local() || rule.kind == Aggregation::Kind::sync_backup;
   if (alone && group_.shared())
     throw Error(Errc::invalid_argument, "the rule ", to_string(rule),
@@ -164,11 +181,17 @@ void TrainDriver::begin(TrainLoop::Plan plan, const std::optional<Manifest>& man
   plan.follows = !group_.owner();
   if (plan.follows) plan.roll_backs = 0;  // the owner restores
   plan.rule = plan.follows ? group_.followed().rule : rule_of(manifest);
+  plan.repeats = !terms_.replay.empty();
+  plan.ordered = plan.repeats || !terms_.record.empty();
   loop_ = std::make_unique<TrainLoop>(plan, next_steps(manifest));
   group_.went_on();
   phase_ = kTrains;
   group_.requests().go_on();
   carry_out(loop_->begin(program_.now()));
+  for (const auto& [step, rule] : terms_.rules) {
+    TermChange change{.rule = rule, .step = step};
+    if (step > 0) carry_out(loop_->ask(change, program_.now()));
+  }
 }
 
 void TrainDriver::carry_out(const TrainActions& actions) {
@@ -299,10 +322,15 @@ void TrainDriver::take_requests() {
       const Aggregation& rule = *change.rule;
       check_rule(rule, checkpoints_.replicas.size(), names_of(optimizers));
       check(rule);
+      if (!terms_.replay.empty()) return taken(Errc::ok, {}, change.step);  // the record has them
       for (const auto& [parameter, optimizer] : optimizers)
         check_rule(rule.of(parameter), optimizer, "parameter " + parameter);
     } else {
       check_rate_scale(optimizers, change.rate_scale, "set_rate_scale()");
+      if (!terms_.replay.empty() || !terms_.record.empty())
+        throw Error(Errc::invalid_argument,
+                    "the order of updates is recorded or repeated, and a record has no rate scale "
+                    "that is set while steps run; set it in on_pause, which a replay calls again");
     }
     post([this, change, taken = std::move(taken)]() mutable { return take(change, taken); });
   };

@@ -53,6 +53,11 @@ class TrainDriver {
     bool skips_bad = false;           // gradients that are not finite, and losses that are not
     Compression compression = {};
     int64_t steps = 0;  // at which the training ends; 0: where the data end
+    // The folder of a record of the order of updates, and the number of its newest part; the folder
+    // of one that is repeated, and the rules of it by their first step.
+    std::string record = {}, replay = {};
+    int64_t part = 0;
+    std::map<int64_t, Aggregation> rules = {};
   };
   // `checkpoints`: each one's request, but for its step; without a directory there are none.
   // `values`: the first values where there is no checkpoint; null: those that the parameters began
@@ -113,7 +118,7 @@ class TrainDriver {
   const Post post_;
   const CheckpointRequest checkpoints_;
   const ShardMaker::FirstValues values_;
-  const Terms terms_;
+  Terms terms_;
   int64_t bad_losses_ = 0;
   std::string phase_ = "begins";  // for people
   std::unique_ptr<TrainLoop> loop_;

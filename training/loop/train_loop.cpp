@@ -112,7 +112,7 @@ TrainActions TrainLoop::step_done(int64_t replica, int64_t step, double loss, Mi
   replicas_.end(replica);
   // It counts, too, while others are being ended: the shards may turn out to be as they were.
   replicas_.go_to(replica, step + 1);
-  if (terms_.rules.late_jumps()) replicas_.go_to(replica, replicas_.farthest());
+  if (terms_.rules.late_jumps() && !plan_.repeats) replicas_.go_to(replica, replicas_.farthest());
   ReplicaSteps::Record& s = replicas_.record(replica);
   s.retry.succeeded();
   s.failed.reset();
@@ -147,10 +147,19 @@ void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis 
                           TrainActions& out) {
   ReplicaSteps::Record& s = replicas_.record(replica);
   if (terms_.rules.late_jumps() && passes(e.code()) && replicas_.farthest() > step) {
-    replicas_.go_to(replica, replicas_.farthest());
+    replicas_.go_to(replica, plan_.repeats ? step + 1 : replicas_.farthest());
     return s.retry.succeeded();
   }
   const std::string which = detail::concat("step ", step, " of replica ", replica);
+  if (plan_.ordered && e.code() == Errc::stale && !rules_.held().by_steps()) {
+    const TrainActions back =
+        shards_lost(detail::concat(which, ": ", e.what(), "; the order of updates is ",
+                                   plan_.repeats ? "repeated" : "recorded",
+                                   ", so all towers go back to the newest checkpoint"),
+                    now, /*residuals=*/true);
+    out.insert(out.end(), back.begin(), back.end());
+    return;
+  }
   const bool away = (e.code() == Errc::io || e.code() == Errc::out_of_memory) && s.loss;
   if (e.code() == Errc::bad_data &&
       roll_back(step, detail::concat(which, ": ", e.what()), now, out))

@@ -108,6 +108,10 @@ class TrainLoop {
     Aggregation rule = Aggregation::sync;
     bool reads = false;      // a step may wait for a source
     int64_t roll_backs = 0;  // at most so many, from steps with bad data
+    // The order of updates is recorded or repeated: where it decides their bits, a step that reads
+    // other values than before takes all replicas back to the checkpoint.
+    bool ordered = false;
+    bool repeats = false;  // an order: a late replica passes over no step that it may be needed for
     Millis patience{120'000};
   };
   TrainLoop(Plan plan, const std::map<int64_t, int64_t>& next_steps);

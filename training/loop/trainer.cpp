@@ -20,6 +20,7 @@
 #include "training/loop/progress_meter.hpp"
 #include "training/loop/sources.hpp"
 #include "training/loop/train_driver.hpp"
+#include "training/loop/train_order.hpp"
 #include "training/loop/train_start.hpp"
 #include "troupe/op.hpp"
 
@@ -200,6 +201,7 @@ class Trainer final : public TrainProgram {
       throw Error(Errc::invalid_argument,
                   "the towers train no parameter; make some with parameter()");
     check_compression(options, group_->in_graph().made(), group_->shared());
+    check_order(options, group_->shared());
   }
 
   TrainResult run();
@@ -294,14 +296,15 @@ TrainResult Trainer::run() {
   const std::optional<Manifest> manifest = start_.begin_with(checkpoints);
   ShardMaker::FirstValues values;
   if (!manifest && !options_.anew) values = start_.present_values();
+  TrainDriver::Terms terms{.rule = options_.rule,
+                           .skips_bad = options_.bad_gradients == TrainOptions::BadGradients::skip,
+                           .compression = compression_of(options_),
+                           .steps = options_.steps};
+  set_order(options_, checkpoints, manifest ? manifest->step : 0, terms);
   driver_.emplace(
       *this, *group_,
       [events = events_](TrainDriver::Event event) { events->post(std::move(event)); },
-      std::move(checkpoints), std::move(values),
-      TrainDriver::Terms{.rule = options_.rule,
-                         .skips_bad = options_.bad_gradients == TrainOptions::BadGradients::skip,
-                         .compression = compression_of(options_),
-                         .steps = options_.steps});
+      std::move(checkpoints), std::move(values), std::move(terms));
   // The parameters of a predecessor that has died fill its nodes until its lease is over.
   start_.patiently(
       [&] {
@@ -347,6 +350,10 @@ TrainResult Trainer::run() {
   result.checkpoint = driver_->newest();
   result.unsaved = unsaved();
   result.weights_sha256 = weights_sha256(final_values(result.steps));
+  if (const std::string why = end_record(options_, result.steps, result.weights_sha256);
+      !why.empty())
+    program_.tell(TrainEvent::warning, why);
+  check_repeated(options_, result.weights_sha256);
   program_.rethrow();
   return result;
 }
@@ -354,7 +361,7 @@ TrainResult Trainer::run() {
 // Asynchronous replicas go on when the owner, which takes the checkpoints, has ended its training.
 std::string Trainer::unsaved() {
   const TrainLoop& loop = driver_->loop();
-  if (!start_.folder() || group_->owner() || loop.rule_at(loop.done_steps()).by_steps())
+  if (!start_.folder() || group_->owner() || loop.terms().rules.at(loop.done_steps()).by_steps())
     return loop.unsaved();
   const auto owner = std::make_shared<ShardMaker::OwnerSeen>();
   std::string why = "the program that takes the checkpoints of the container trains no more";

@@ -173,6 +173,11 @@ struct BeginEpoch {
   int64_t next_step = 0;  // of every replica
   double rate_scale = 1;
   bool skips_bad = false;  // as of CreateShard
+  // The folder of a record that the shard adds to, and the number of the part that begins; the
+  // folder of one that it repeats. Empty: none.
+  std::string record, replay;
+  int64_t part = 0;
+  int32_t shards = 1;  // of the session
 };
 // owner -> shard service: multiply all learning rates by this from the updates of `step` on.
 // Refused by a shard that is past the step under the synchronous rule, and for ftrl.
@@ -300,7 +305,7 @@ auto inspect(I& f, SetInitial& x) {
 template <class I>
 auto inspect(I& f, BeginEpoch& x) {
   return f(x.container, x.shard, x.epoch, x.mode, x.directory, x.manifest, x.rule, x.replicas,
-           x.next_step, x.rate_scale, x.skips_bad);
+           x.next_step, x.rate_scale, x.skips_bad, x.record, x.replay, x.part, x.shards);
 }
 template <class I>
 auto inspect(I& f, SetRateScale& x) {

@@ -85,7 +85,7 @@ class RecordedRule final : public AggregationRule {
   const uint32_t slice_;
   const std::string name_;
   const std::shared_ptr<OrderBuffer> to_;
-  const bool rounds_;              // a step is one update: what it reads needs no record
+  const bool rounds_;              // a step is one update, and its pulls need no record
   std::map<int32_t, Read> reads_;  // by replica: the newest
   int64_t updates_ = 0;
 };

@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-// `rule` itself if its order decides nothing. `events`: of all steps; those from `rule`'s
+// `rule` itself if its order decides nothing. `events`: of all steps; the ones from `rule`'s
 // next_step() on are repeated. `name`: of the slice. A request that is not among the events is
 // refused, with Errc::bad_configuration and a text that names slice, replica and step.
 std::unique_ptr<AggregationRule> replayed(std::unique_ptr<AggregationRule> rule, std::string name,

@@ -10,6 +10,7 @@
 #include "graph/base/fail_point.hpp"
 #include "training/checkpoints/checkpoint.hpp"
 #include "training/checkpoints/checkpoint_files.hpp"
+#include "training/checkpoints/record.hpp"
 #include "training/shards/shard_description.hpp"
 
 namespace troupe {
@@ -20,6 +21,17 @@ constexpr int64_t kSkippedPerLine = 100;
 
 // Files of one shard that wait for the disk at a time. Each keeps the values of its step.
 constexpr int kWritesMax = 2;
+
+// The part of a record that begins with this epoch.
+RecordPart part_of(const BeginEpoch& m, std::vector<Slice> slices) {
+  std::erase_if(slices, [](const Slice& slice) { return !slice.optimizer; });
+  return {.part = m.part,
+          .begin = m.next_step,
+          .shard = m.shard,
+          .shards = m.shards,
+          .rule = m.rule,
+          .slices = std::move(slices)};
+}
 
 caf::error outcome_error(const Outcome& outcome) {
   return outcome ? caf::error{} : to_caf(outcome.code, outcome.text);
@@ -88,6 +100,7 @@ void ShardActorState::down(const caf::down_msg& m) {
 }
 
 void ShardActorState::handle(ShardRequest& request, uint64_t from, ShardActions& out) {
+  if (recorder.due()) recorder.write();
   if (const Pull* const pull = std::get_if<Pull>(&request)) return shard->pull(*pull, from, out);
   Push& push = std::get<Push>(request);
   Tracer& tracer = process->tracer();
@@ -134,8 +147,7 @@ caf::result<caf::unit_t> ShardActorState::hold(const CaptureShard& m) {
   shard->capture(m.epoch, m.step,
                  [this, number, id = m.capture](const Outcome& outcome, ShardImage image) {
                    if (!outcome) return owed.pay(number, outcome_error(outcome));
-                   capture = id;
-                   captured = std::make_shared<ShardImage>(std::move(image));
+                   captured = {id, std::make_shared<ShardImage>(std::move(image))};
                    fail_point(FailPoint::shard_capture_held);
                    owed.pay(number, caf::unit);
                  });
@@ -145,7 +157,7 @@ caf::result<caf::unit_t> ShardActorState::hold(const CaptureShard& m) {
 // Lets the captured values go once they are written: then updates need no copies.
 caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
   if (caf::error error = check_order()) return error;
-  if (!captured || capture != m.capture || captured->epoch != m.epoch)
+  if (!captured.image || captured.number != m.capture || captured.image->epoch != m.epoch)
     return to_caf(Errc::stale, detail::concat("the shard does not hold capture ", m.capture,
                                               " of epoch ", m.epoch, " any more"));
   const auto name = parse_checkpoint_name(m.name);
@@ -156,9 +168,10 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
     return to_caf(Errc::io, detail::concat("the disk has not taken ", writes,
                                            " files of earlier checkpoints yet; look at it"));
   ++writes;
+  recorder.write(captured.image->step);
   const uint64_t number = owe();
   disk->post([this, &files = disk->disk(), handle = caf::actor_cast<FileWaiter>(self), number, m,
-              image = std::exchange(captured, nullptr)]() mutable {
+              image = std::exchange(captured.image, nullptr)]() mutable {
     std::function<void()> answer;
     try {
       fail_point(FailPoint::checkpoint_shard_before_write);
@@ -179,8 +192,14 @@ caf::result<ShardFile> ShardActorState::write(const WriteShard& m) {
   return owed.promise(number);
 }
 
-caf::error ShardActorState::set_terms(const BeginEpoch& m) {
+caf::error ShardActorState::set_terms(const BeginEpoch& m, Replay replay) {
   check();
+  auto order = std::make_unique<ShardOrder>(ShardOrder{.replay = std::move(replay)});
+  recorder.end();
+  if (!m.record.empty())
+    order->record = recorder.begin(disk, *process, m.record, part_of(m, shard->slices()));
+  const bool ordered = order->record || !order->replay.empty();
+  shard->set_order(ordered ? std::move(order) : nullptr);
   try {
     const Outcome rule = shard->set_rule(m.epoch, aggregation_from_string(m.rule),
                                          replicas_at(m.replicas, m.next_step));
@@ -210,6 +229,7 @@ caf::result<caf::unit_t> ShardActorState::change_rule(const ChangeRule& m) {
   }
   send(out);
   if (!outcome) return outcome_error(outcome);
+  recorder.change_rule(m.step, m.rule);
   return caf::unit;
 }
 
@@ -229,75 +249,103 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
       restores && (!name || !name->manifest || name->temp))
     return to_caf(Errc::invalid_argument,
                   detail::concat("\"", m.manifest, "\" names no manifest of a checkpoint"));
-  ShardActions out;
-  const auto begins = [this, &m] {  // first values and captures of the epoch before are over
-    owner.epoch_begun(m.epoch);
-    initial.clear();
-    captured = nullptr;
-    fail_point(FailPoint::shard_epoch_begun);
-  };
-  if (m.mode == BeginEpoch::keep) {
-    if (shard->state() != Shard::State::serving)
-      return to_caf(Errc::invalid_argument, "the shard has no values that it could keep");
-    const Outcome outcome = shard->set_epoch(m.epoch, out);
-    send(out);
-    if (!outcome) return outcome_error(outcome);
-    begins();
-    return caf::unit;
-  }
-  if (m.mode == BeginEpoch::reset) {
-    Outcome outcome;
-    try {
-      outcome = shard->clear(m.epoch, aggregation_from_string(m.rule),
-                             replicas_at(m.replicas, m.next_step), out);
-    } catch (const Error& e) {  // of the rule's text
-      return to_caf(e.code(), e.what());
-    }
-    send(out);
-    if (!outcome) return outcome_error(outcome);
-    begins();
-    if (caf::error error = set_terms(m)) return error;
-    return caf::unit;
-  }
-  const Outcome begun = shard->begin_restore(m.epoch, out);
-  send(out);
-  if (!begun) return outcome_error(begun);
-  begins();
   const uint64_t number = owe();
-  disk->post_reading([this, &files = disk->disk(), handle = caf::actor_cast<FileWaiter>(self),
-                      number, m, slices = shard->slices()]() mutable {
-    std::function<void()> answer;
-    try {
-      fail_point(FailPoint::checkpoint_before_read);
-      const Manifest manifest = read_manifest(files, m.directory, m.manifest);
-      auto states = std::make_shared<std::vector<SliceState>>(
-          read_slices(files, m.directory, manifest, slices));
-      answer = [this, number, m, states] {
-        fail_point(FailPoint::shard_restore_before_adopt);
-        ShardActions actions;
-        caf::error error = set_terms(m);  // before pulls that wait are answered
-        if (!error) error = outcome_error(shard->restore(m.epoch, std::move(*states), actions));
-        send(actions);
-        if (error)
-          owed.pay(number, error);
-        else
-          owed.pay(number, caf::unit);
-      };
-    } catch (const std::exception& e) {
-      caf::error error = error_of(e);
-      // The asker knows the folder; why it cannot be read is for the owner of this machine.
-      if (from_caf(error).first == Errc::io)
-        error = to_caf(Errc::io, detail::concat("the checkpoint cannot be read; the log of ",
-                                                process->task(), " says why"));
-      answer = [this, number, error, text = std::string(e.what())] {
-        if (std::exchange(unread, text) != text)
-          process->log()->warn("a checkpoint cannot be read: error={}", text);
-        owed.pay(number, error);
-      };
-    }
-    caf::anon_send(handle, FileWorkDone{std::move(answer)});
-  });
-  return owed.promise(number);
+  const caf::response_promise promise = owed.promise(number);
+  if (m.replay.empty()) {
+    start_epoch(m, number, {});
+    return promise;
+  }
+  read("record", number,
+       [this, &files = disk->disk(), number, m,
+        slices = shard->slices()]() -> std::function<void()> {
+         const auto trained = [&slices](const std::string& parameter) {
+           return std::any_of(slices.begin(), slices.end(), [&](const Slice& s) {
+             return s.optimizer && s.parameter == parameter;
+           });
+         };
+         const OrderRecord record = read_record(files, m.replay, trained);
+         Replay replay;
+         for (const Slice& slice : slices)
+           if (slice.optimizer) replay[slice.id] = record.events_of(slice);
+         return [this, number, m, replay = std::move(replay)] { start_epoch(m, number, replay); };
+       });
+  return promise;
+}
+
+void ShardActorState::start_epoch(const BeginEpoch& m, uint64_t number, Replay replay) {
+  check();
+  ShardActions out;
+  const bool keeps = m.mode == BeginEpoch::keep;
+  Outcome outcome;
+  try {
+    if (keeps && shard->state() != Shard::State::serving)
+      outcome = {Errc::invalid_argument, "the shard has no values that it could keep"};
+    else
+      outcome = keeps ? shard->set_epoch(m.epoch, out)
+                : m.mode == BeginEpoch::reset
+                    ? shard->clear(m.epoch, aggregation_from_string(m.rule),
+                                   replicas_at(m.replicas, m.next_step), out)
+                    : shard->begin_restore(m.epoch, out);
+  } catch (const Error& e) {  // of the rule's text
+    outcome = {e.code(), e.what()};
+  }
+  send(out);
+  if (!outcome) return owed.pay(number, outcome_error(outcome));
+  owner.epoch_begun(m.epoch);  // first values and captures of the epoch before are over
+  initial.clear();
+  captured.image = nullptr;
+  fail_point(FailPoint::shard_epoch_begun);
+  if (m.mode != BeginEpoch::reset && !keeps) return restore(m, number, std::move(replay));
+  if (caf::error error = keeps ? caf::error{} : set_terms(m, std::move(replay)))
+    owed.pay(number, error);
+  else
+    owed.pay(number, caf::unit);
+}
+
+void ShardActorState::restore(const BeginEpoch& m, uint64_t number, Replay replay) {
+  read("checkpoint", number,
+       [this, &files = disk->disk(), number, m, replay = std::move(replay),
+        slices = shard->slices()]() -> std::function<void()> {
+         fail_point(FailPoint::checkpoint_before_read);
+         const Manifest manifest = read_manifest(files, m.directory, m.manifest);
+         auto states = std::make_shared<std::vector<SliceState>>(
+             read_slices(files, m.directory, manifest, slices));
+         return [this, number, m, states, replay] {
+           fail_point(FailPoint::shard_restore_before_adopt);
+           ShardActions actions;
+           caf::error error = set_terms(m, replay);  // before pulls that wait are answered
+           if (!error) error = outcome_error(shard->restore(m.epoch, std::move(*states), actions));
+           send(actions);
+           if (error)
+             owed.pay(number, error);
+           else
+             owed.pay(number, caf::unit);
+         };
+       });
+}
+
+// Reads files on the disk thread, and brings the rest of the work back to the actor.
+void ShardActorState::read(const std::string& what, uint64_t number,
+                           std::function<std::function<void()>()> job) {
+  disk->post_reading(
+      [this, what, number, handle = caf::actor_cast<FileWaiter>(self), job = std::move(job)] {
+        std::function<void()> answer;
+        try {
+          answer = job();
+        } catch (const std::exception& e) {
+          caf::error error = error_of(e);
+          // The asker knows the folder; why it cannot be read is for the owner of this machine.
+          if (from_caf(error).first == Errc::io)
+            error = to_caf(Errc::io, detail::concat("the ", what, " cannot be read; the log of ",
+                                                    process->task(), " says why"));
+          answer = [this, what, number, error, text = std::string(e.what())] {
+            if (std::exchange(unread, text) != text)
+              process->log()->warn("a {} cannot be read: error={}", what, text);
+            owed.pay(number, error);
+          };
+        }
+        caf::anon_send(handle, FileWorkDone{std::move(answer)});
+      });
 }
 
 caf::result<caf::unit_t> ShardActorState::set_values(uint64_t epoch, uint32_t slice,

@@ -22,6 +22,7 @@
 #include "training/shards/shard.hpp"
 #include "training/shards/shard_actor.hpp"
 #include "training/shards/shard_owner.hpp"
+#include "training/shards/shard_recorder.hpp"
 
 namespace troupe {
 
@@ -53,11 +54,14 @@ struct ShardActorState {
   Senders senders;
   ShardOwner owner;
   OwedAnswers owed;
-  std::string unread;    // the last logged text of a checkpoint that could not be read
-  uint64_t capture = 0;  // the number of `captured`
-  std::shared_ptr<ShardImage> captured;  // until it is written, or another one replaces it
-  int writes = 0;                        // files that the disk has not taken yet
+  std::string unread;  // the last logged text of a checkpoint that could not be read
+  struct {
+    uint64_t number = 0;
+    std::shared_ptr<ShardImage> image;  // until it is written, or another one replaces it
+  } captured;
+  int writes = 0;  // files that the disk has not taken yet
   FirstValues initial;
+  ShardRecorder recorder;
   bool* open = nullptr;       // of the actor: true while callers may use `shard`
   std::exception_ptr thrown;  // by a caller's request; the actor dies of it
 
@@ -87,7 +91,13 @@ struct ShardActorState {
   caf::result<caf::unit_t> hold(const CaptureShard& m);
   caf::result<ShardFile> write(const WriteShard& m);
   caf::result<caf::unit_t> begin_epoch(const BeginEpoch& m);
-  caf::error set_terms(const BeginEpoch& m);  // rule, replicas and rate scale
+  using Replay = decltype(ShardOrder::replay);
+  // Pays `number` when the epoch has begun, or with the reason why it cannot.
+  void start_epoch(const BeginEpoch& m, uint64_t number, Replay replay);
+  void restore(const BeginEpoch& m, uint64_t number, Replay replay);
+  // Order, rule, replicas and rate scale.
+  caf::error set_terms(const BeginEpoch& m, Replay replay);
+  void read(const std::string& what, uint64_t number, std::function<std::function<void()>()> job);
   caf::result<caf::unit_t> set_rate_scale(const SetRateScale& m);
   caf::result<caf::unit_t> change_rule(const ChangeRule& m);
   caf::result<caf::unit_t> set_initial(const SetInitial& m);

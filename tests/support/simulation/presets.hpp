@@ -195,6 +195,33 @@ inline std::vector<Preset> presets() {
          o.pace_ms = draw.chance(0.5) ? 50 : 0;
        },
        lose_and_kill(0, 2)},
+      // Each run is recorded, and repeated with other delays and without faults.
+      {"cluster-replay", 40,
+       [](Draw& draw, SimClusterOptions& o) {
+         o.record = true;
+         checkpoints(draw, o);
+         o.steps = draw.between(4, 8);
+         o.pause_every = draw.between(0, 2);
+         o.pace_ms = draw.chance(0.7) ? 50 : 0;
+         const bool damped = draw.chance(0.3) && o.optimizer != "ftrl";
+         using Kind = Aggregation::Kind;
+         const Aggregation rules[] = {{Kind::async, 0, damped},
+                                      {Kind::ssp, draw.between(0, 2), damped},
+                                      {Kind::sync_backup, draw.between(1, 2)},
+                                      {.own = {{"w*", Aggregation::async}}}};
+         if (draw.chance(0.2))
+           o.switches = draw_switches(draw, o);
+         else
+           o.rule = rules[draw.below(std::size(rules))];
+       },
+       [](PresetFaults& plan) {
+         if (plan.draw.chance(0.5)) plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 1));
+         plan.kill_ps(plan.draw.between(0, 2));
+         plan.lose_ps_links(plan.draw.between(0, 1));
+         if (plan.draw.chance(0.3)) plan.kill_programs(1);
+         if (plan.draw.chance(0.2)) plan.fail_power(1);
+       }},
       {"cluster-local", 40,
        [](Draw& draw, SimClusterOptions& o) {
          local_steps(draw, o);

@@ -149,7 +149,7 @@ TEST_CASE("another bit anywhere in a record is refused with file and place, or c
     }
   }
   CHECK(refused > 500);
-  CHECK(harmless > 0);  // what the first part has of the steps that the second one replaces
+  CHECK(harmless > 0);  // events of the first part in steps that the second one replaces
   CHECK(harmless < 20);
 }
 
@@ -177,8 +177,7 @@ TEST_CASE("a record of another training is refused") {
   RecordTerms other = terms_of();
   other.data_seed = 8;
   CHECK(begin(other, true, Errc::bad_configuration)
-            .find("the data seed, \"7\" in the record and \"8\" here differs") !=
-        std::string::npos);
+            .find("the data seed, \"7\" in the record and \"8\" here;") != std::string::npos);
   other = terms_of();
   other.checkpoint_every = 3;  // the barriers of both are each six steps
   begin_record(disk, kDir, other, true, 2);
@@ -195,7 +194,7 @@ TEST_CASE("a replay wants the steps, barriers, replicas and pieces of its record
   };
   RecordTerms mine = terms_of();
   CHECK_NOTHROW(check_replay(record, kDir, mine, 6));
-  CHECK(refused(mine, 8).find("the number of steps, 6 in the record and 8 here,") !=
+  CHECK(refused(mine, 8).find("the number of steps, 6 in the record and 8 here;") !=
         std::string::npos);
   mine.checkpoint_every = 4;  // no barrier that the record does not have
   CHECK_NOTHROW(check_replay(record, kDir, mine, 6));

@@ -186,5 +186,37 @@ TEST_CASE("late replicas go on at the newest step while the shards have backups,
   CHECK(world.running == TrainWorld::Steps{{0, 5}, {1, 4}});
 }
 
+TEST_CASE("a step that reads again takes all back where the order of updates is recorded") {
+  const auto goes_back = [](const Aggregation& rule, bool ordered, Errc code) {
+    TrainLoop::Plan plan = plan_of({0, 1}, 9, 3);
+    plan.rule = rule;
+    plan.ordered = ordered;
+    TrainWorld world(plan);
+    world.fail(0, code);
+    std::string told;
+    for (const std::string& text : world.told()) told += text;
+    return told.find("go back to the newest checkpoint") != std::string::npos;
+  };
+  const Aggregation backup{Aggregation::Kind::sync_backup, 1};
+  CHECK(goes_back(Aggregation::async, true, Errc::stale));
+  CHECK_FALSE(goes_back(Aggregation::async, false, Errc::stale));
+  CHECK_FALSE(goes_back(Aggregation::async, true, Errc::peer_lost));  // it may read the same
+  CHECK_FALSE(goes_back(Aggregation::sync, true, Errc::stale));
+  CHECK_FALSE(goes_back(backup, true, Errc::stale));
+}
+
+TEST_CASE("late replicas of a replay do each step") {
+  TrainLoop::Plan plan = plan_of({0, 1}, 9, 0, false);
+  plan.rule = {Aggregation::Kind::sync_backup, 1};
+  plan.ordered = plan.repeats = true;
+  TrainWorld world(plan);
+  for (int step = 0; step < 3; ++step) world.done(0);
+  world.done(1);
+  CHECK(world.running == TrainWorld::Steps{{0, 3}, {1, 1}});
+  world.next[1] = 2;
+  world.fail(1, Errc::stale);  // the step was over
+  CHECK(world.running == TrainWorld::Steps{{0, 3}, {1, 2}});
+}
+
 }  // namespace
 }  // namespace troupe

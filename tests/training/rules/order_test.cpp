@@ -33,7 +33,7 @@ TEST_CASE("events read back, whatever their steps and replicas") {
   std::string bytes;
   for (const OrderEvent& event : events) {
     writer.add(event);
-    bytes += writer.take();  // what is taken is continued
+    bytes += writer.take();  // the events that follow continue it
   }
   CHECK(events_in(bytes) == events);
 }

@@ -12,7 +12,7 @@ using Events = std::shared_ptr<const std::string>;
 
 constexpr int64_t kSteps = 2;
 
-// Two replicas that pull, compute with what they have read, and push, step by step.
+// Two replicas that pull, compute with the values that they have read, and push, step by step.
 class Run {
  public:
   // `replay`: the events to repeat; null: they are recorded.
