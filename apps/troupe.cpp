@@ -7,6 +7,7 @@
 //   troupe jobs          the trainings of a running cluster
 //   troupe ledger        how the gradients of one have ended
 //   troupe set           another rule or rate scale for it
+//   troupe replay DIR -- PROGRAM  a recorded training in the same order of updates
 //   troupe doctor        what this machine is, and what will be used of it
 //
 // Its verbs stand in apps/troupe/; here mistakes become exit codes.
@@ -28,6 +29,9 @@ void usage(std::ostream& out) {
          "       troupe jobs           the programs of a running cluster, and their trainings\n"
          "       troupe ledger         how the gradients of a running training have ended\n"
          "       troupe set            another rule or rate scale for a running training\n"
+         "       troupe replay DIR -- PROGRAM\n"
+         "                             a recorded training once more, in the same order of "
+         "updates\n"
          "       troupe doctor         what this machine is, and what will be used of it\n"
          "       troupe VERB --help    the options; graph and trace also take -- PROGRAM "
          "[ARGS...]\n";
@@ -50,6 +54,7 @@ int main(int argc, char** argv) {
     if (verb == "jobs") return jobs(arguments);
     if (verb == "ledger") return ledger(arguments);
     if (verb == "set") return set(arguments);
+    if (verb == "replay") return replay(arguments);
     if (verb == "doctor") return doctor(arguments);
     if (!verb.empty()) std::cerr << "troupe: unknown verb \"" << verb << "\"\n";
     usage(std::cerr);

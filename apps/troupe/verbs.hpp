@@ -11,4 +11,5 @@ int chaos(const std::vector<std::string>& arguments);
 int jobs(const std::vector<std::string>& arguments);
 int ledger(const std::vector<std::string>& arguments);
 int set(const std::vector<std::string>& arguments);
+int replay(const std::vector<std::string>& arguments);
 int doctor(const std::vector<std::string>& arguments);

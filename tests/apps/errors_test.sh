@@ -112,7 +112,7 @@ expect 64 'TROUPE_JOBS wants' env TROUPE_JOBS=0 "$tree/dev" build
 # Printed output that does not arrive is an error in each program and verb.
 into_nothing() { expect 74 'standard output could not be written to' bash -c '"$@" >/dev/full' - "$@"; }
 into_nothing "$build/train_digits" --digits "$data" --steps 2 --out "$out/full"
-for words in train_digits actor-node 'actor-node up' 'actor-node join' troupe 'troupe graph' 'troupe trace' 'troupe ops' 'troupe doctor'; do
+for words in train_digits actor-node 'actor-node up' 'actor-node join' troupe 'troupe graph' 'troupe trace' 'troupe ops' 'troupe doctor' 'troupe replay'; do
   # shellcheck disable=SC2086  # a program and its verb are words
   into_nothing "$build/"$words --help
 done
