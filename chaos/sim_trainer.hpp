@@ -127,6 +127,27 @@ inline bool is_to_start_again(Errc code, const std::string& text) {
   return code == Errc::invalid_argument && text.find("start this program again") != text.npos;
 }
 
+inline constexpr const char *kRecordFolder = "/record", *kReplayFolder = "/replay";
+
+// Begins a record, or reads one that is to be repeated.
+inline void set_order(const SimClusterOptions& o, SimDisk& disk,
+                      const CheckpointRequest& checkpoints, TrainDriver::Terms& terms) {
+  const RecordTerms own{.replicas = checkpoints.replicas,
+                        .checkpoint_every = o.checkpoint_every,
+                        .pause_every = o.pause_every};
+  if (o.record) {
+    terms.record = kRecordFolder;
+    begin_record(disk, terms.record, own, /*resume=*/true, /*at=*/0);
+    terms.part = newest_part(disk, terms.record);
+  }
+  if (o.replay.empty()) return;
+  terms.replay = kReplayFolder;
+  const OrderRecord record =
+      read_record(disk, terms.replay, [](const std::string&) { return false; });
+  check_replay(record, terms.replay, own, o.steps);
+  terms.rules = record.rules;
+}
+
 class SimTrainer final : public TrainProgram {
  public:
   // `life`: of the program, from 0 on; a later one resumes.
@@ -138,8 +159,6 @@ class SimTrainer final : public TrainProgram {
         master_(process, model_->graph, session_of(number, life)),
         laws_(world_.options, world_.ps_died) {}
   static constexpr const char* kFolder = "/checkpoints";
-  static constexpr const char* kRecord = "/record";
-  static constexpr const char* kReplay = "/replay";
   static uint64_t session_of(int number, int life) {
     return 77 + static_cast<uint64_t>(number) + 1000 * static_cast<uint64_t>(life);
   }
@@ -285,27 +304,10 @@ class SimTrainer final : public TrainProgram {
     TrainDriver::Terms terms{.rule = o.switches.empty() ? std::optional(o.rule) : std::nullopt,
                              .compression = std::move(compression),
                              .steps = o.steps};
-    set_order(checkpoints, terms);
+    sim::set_order(o, world_.disk, checkpoints, terms);
     driver_.emplace(
         *this, *group_, [this](Event event) { events_.push_back(std::move(event)); },
         std::move(checkpoints), nullptr, std::move(terms));
-  }
-  void set_order(const CheckpointRequest& checkpoints, TrainDriver::Terms& terms) {
-    const SimClusterOptions& o = world_.options;
-    const RecordTerms own{.replicas = checkpoints.replicas,
-                          .checkpoint_every = o.checkpoint_every,
-                          .pause_every = o.pause_every};
-    if (o.record) {
-      terms.record = kRecord;
-      begin_record(world_.disk, kRecord, own, /*resume=*/true, /*at=*/0);
-      terms.part = newest_part(world_.disk, kRecord);
-    }
-    if (o.replay.empty()) return;
-    terms.replay = kReplay;
-    const OrderRecord record =
-        read_record(world_.disk, kReplay, [](const std::string&) { return false; });
-    check_replay(record, kReplay, own, o.steps);
-    terms.rules = record.rules;
   }
   bool all_there() {
     const auto agents = master_.members().agents();

@@ -77,7 +77,7 @@ class SeedTraining {
   void repeat(const SimCluster& recorded) const {
     SimClusterOptions options = calm(options_);
     options.record = false;
-    options.replay = recorded.disk().files(SimTrainer::kRecord);
+    options.replay = recorded.disk().files(kRecordFolder);
     History silent;
     SimCluster again(options, seed_ + kOtherSeed, {}, nullptr, silent);
     try {

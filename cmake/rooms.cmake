@@ -82,7 +82,7 @@ troupe_room(training/rules SEES devices/memory devices/threads graph graph/base)
 troupe_room(training/codecs SEES devices/threads graph/base)
 troupe_room(training/parameters SEES training/codecs training/rules actors/observe net/wire devices devices/memory graph graph/base
   LIBRARIES CAF spdlog)
-troupe_room(training/checkpoints SEES training/parameters training/rules data/files devices/threads graph
+troupe_room(training/checkpoints SEES training/parameters training/rules data/files devices/threads graph graph/base
   LIBRARIES CAF OpenSSL spdlog)
 troupe_room(training/shards SEES training/checkpoints training/parameters training/codecs training/rules actors/cluster actors/async
     devices devices/memory graph graph/base

@@ -32,7 +32,7 @@ TEST_CASE("asynchronous trainings differ by their order, and a record of each gi
     weights.insert(first.weights());
     SimClusterOptions again = options;
     again.record = false;
-    again.replay = first.disk().files(sim::SimTrainer::kRecord);
+    again.replay = first.disk().files(sim::kRecordFolder);
     for (uint64_t other = 11; other <= 13; ++other) {
       History silent;
       SimCluster second(again, other, {}, nullptr, silent);
@@ -53,7 +53,7 @@ TEST_CASE("a disk that is full for a while ends the record, and not the training
   SimCluster cluster(options, 1, full, nullptr, history);
   cluster.run();  // to the end
   SimDisk disk;
-  for (const auto& [name, bytes] : cluster.disk().files(sim::SimTrainer::kRecord))
+  for (const auto& [name, bytes] : cluster.disk().files(sim::kRecordFolder))
     disk.put(detail::concat("/record/", name), bytes);
   const OrderRecord record = read_record(disk, "/record", [](const std::string&) { return false; });
   CHECK(record.end < options.steps);

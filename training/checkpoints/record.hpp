@@ -25,8 +25,8 @@
 
 namespace troupe {
 
-// Of a training; a replay must have the same. Barriers, at which all replicas stand still, must be
-// among those of the record: elsewhere a replica may have gone past others.
+// The terms of a training; a replay must have the same. Barriers, at which all replicas stand
+// still, must be among those of the record: elsewhere a replica may have gone past others.
 struct RecordTerms {
   std::vector<int32_t> replicas;  // ascending
   uint64_t data_seed = 0;
@@ -57,7 +57,8 @@ struct OrderRecord {
   };
   std::vector<Events> slices;
 
-  // Of this slice. Throws: Error(bad_configuration) if the record has it in other pieces.
+  // The events of this slice. Throws: Error(bad_configuration) if the record has it in other
+  // pieces.
   std::shared_ptr<const std::string> events_of(const Slice& slice) const;
 };
 

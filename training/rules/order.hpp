@@ -25,7 +25,7 @@ class OrderWriter {
  public:
   void add(const OrderEvent& event);
   const std::string& bytes() const { return bytes_; }
-  std::string take() { return std::exchange(bytes_, {}); }  // those that follow continue them
+  std::string take() { return std::exchange(bytes_, {}); }  // later ones continue them
 
  private:
   std::string bytes_;

@@ -22,6 +22,8 @@ constexpr int64_t kSkippedPerLine = 100;
 // Files of one shard that wait for the disk at a time. Each keeps the values of its step.
 constexpr int kWritesMax = 2;
 
+constexpr const char *kRecord = "record", *kCheckpoint = "checkpoint";  // that a shard reads
+
 // The part of a record that begins with this epoch.
 RecordPart part_of(const BeginEpoch& m, std::vector<Slice> slices) {
   std::erase_if(slices, [](const Slice& slice) { return !slice.optimizer; });
@@ -255,7 +257,7 @@ caf::result<caf::unit_t> ShardActorState::begin_epoch(const BeginEpoch& m) {
     start_epoch(m, number, {});
     return promise;
   }
-  read("record", number,
+  read(kRecord, number,
        [this, &files = disk->disk(), number, m,
         slices = shard->slices()]() -> std::function<void()> {
          const auto trained = [&slices](const std::string& parameter) {
@@ -303,7 +305,7 @@ void ShardActorState::start_epoch(const BeginEpoch& m, uint64_t number, Replay r
 }
 
 void ShardActorState::restore(const BeginEpoch& m, uint64_t number, Replay replay) {
-  read("checkpoint", number,
+  read(kCheckpoint, number,
        [this, &files = disk->disk(), number, m, replay = std::move(replay),
         slices = shard->slices()]() -> std::function<void()> {
          fail_point(FailPoint::checkpoint_before_read);
@@ -339,8 +341,11 @@ void ShardActorState::read(const std::string& what, uint64_t number,
             error = to_caf(Errc::io, detail::concat("the ", what, " cannot be read; the log of ",
                                                     process->task(), " says why"));
           answer = [this, what, number, error, text = std::string(e.what())] {
-            if (std::exchange(unread, text) != text)
-              process->log()->warn("a {} cannot be read: error={}", what, text);
+            const bool told = std::exchange(unread, text) == text;
+            if (!told && what == kRecord)
+              process->log()->warn("a record cannot be read: error={}", text);
+            if (!told && what == kCheckpoint)
+              process->log()->warn("a checkpoint cannot be read: error={}", text);
             owed.pay(number, error);
           };
         }

@@ -21,7 +21,7 @@ class SliceReaders {
     int64_t& known = replicas_[replica].first;
     known = std::max(known, first);
   }
-  // Another process has the replica, and may do earlier steps. Its pushes come after pulls of its own.
+  // Another process has the replica, and may do earlier steps. Its pushes follow pulls of its own.
   void begins_anew(int32_t replica) {
     replicas_[replica].first = 0;
     waited_for_ = {};
