@@ -138,14 +138,11 @@ Op normal_op(std::string name) {
                     {DeviceKind::cpu, DType::f64, run_normal<Draw, double>});
 }
 
-// 73 % of attempts succeed: all fail with probability 10^-145.
+// All attempts fail with probability 10^-145.
 struct NormalDraw {
   static constexpr double kFarthest = 12.13;  // sqrt(-4 * log(2^-53))
   static std::optional<double> attempt(const std::array<uint32_t, 4>& words) {
-    constexpr double kScale = 1.7155277699214135;  // sqrt(8 / e)
-    const double u = 1 - unit_double(words[0], words[1]);
-    const double z = kScale * (unit_double(words[2], words[3]) - 0.5) / u;
-    return z * z <= -4 * std::log(u) ? std::optional(z) : std::nullopt;
+    return normal_attempt(words);
   }
 };
 

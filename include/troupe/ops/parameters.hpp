@@ -1,5 +1,6 @@
 // Changes of parameter values by the program itself, without gradients: assignments, sums, rows,
-// counters. Implemented in ops/state/write_parameter.cpp.
+// counters. Implemented in ops/state/write_parameter.cpp. Also gradients by rows, and tables whose
+// rows are made on first touch.
 //
 // Such a parameter is not trained: a graph that also pushes gradients to it is refused. Shards
 // apply a write when it arrives, and it counts once however often its step is repeated. Checkpoints
@@ -70,6 +71,24 @@ Counter counter(Graph& graph, std::string_view name, int64_t first = 0, Origin a
 // norms are over all rows, gets the zeros. For sgd the rows are pushed as they were gathered, and a
 // row that was gathered twice is updated twice, in that order; for all others equal rows are summed
 // first.
+
+// ----------------------------------------------------------------------------------------------
+// Tables whose rows are made on first touch, for more rows than memory holds.
+
+// The first values of a row: a pure function of the table's name, seed, row and column.
+struct FirstRows {
+  enum class Kind : uint8_t { constant, uniform, normal };
+  Kind kind = Kind::constant;
+  double a = 0, b = 0;  // constant: a; uniform: in [a, b); normal: mean a, standard deviation b
+  int64_t seed = 0;
+  friend bool operator==(const FirstRows&, const FirstRows&) = default;
+};
+struct TableOptions {
+  FirstRows first = {};
+  int64_t forget_after = 0;  // updates of the table without a touch of the row; 0: never
+  int64_t rows_max = 0;  // at least 64, 1/64 of them for each group of rows by hash; 0: no limit
+  friend bool operator==(const TableOptions&, const TableOptions&) = default;
+};
 
 // ----------------------------------------------------------------------------------------------
 // Queues: tuples of tensors that wait between steps, in the memory of one process. Implemented in
