@@ -6,6 +6,7 @@
 
 #include "gradients/function_parts.hpp"
 #include "graph/frames.hpp"
+#include "graph/table_options.hpp"
 #include "graph/op.hpp"
 #include "ops/elementwise/type_list.hpp"
 #include "troupe/ops.hpp"
@@ -72,6 +73,9 @@ Output for_this_replica(Output value, Origin at) {
   Graph& graph = *value.graph;
   const Node& node = graph.node(value.node);
   if (node.op->name != "Parameter" || node.replica == graph.replica()) return value;
+  if (const auto& table = node.attr<std::string>("touched_rows"); !table.empty())
+    return table_parameter(graph, node.attr<std::string>("parameter"), value.shape(),
+                           table_options_from_text(table), value.dtype(), at);
   return parameter(node.attr<std::string>("parameter"),
                    graph.output(node.attr<std::string>("initial")), at);
 }

@@ -75,6 +75,8 @@ struct ParameterUse {
   } kind = none;
   const std::string& (*parameter)(const Node& node) = nullptr;  // its name
   const std::string& (*initial)(const Node& node) = nullptr;    // reads: the output to begin with
+  // reads: the options of its table, as text (graph/table_options.hpp); empty: it is none
+  const std::string& (*table)(const Node& node) = nullptr;
   const std::string& (*optimizer)(const Node& node) = nullptr;  // pushes: its text
   // reads: the node that pulls the rows `indices` alone, in place of a gather from `node`.
   NodeSpec (*rows)(const Node& node, Output indices) = nullptr;

@@ -43,6 +43,10 @@ MovingAverage moving_average(Output parameter, double decay, Origin at) {
   const Node& node = graph.node(parameter.node);
   if (node.op->name != "Parameter" || !is_wide_float(parameter.dtype()))
     throw refuse("moving_average", at, "wants a parameter of f32 or f64, got the ", describe(node));
+  if (!node.attr<std::string>("touched_rows").empty())
+    throw refuse("moving_average", at, "the ", describe(node),
+                 " is a table whose rows are made on first touch, and an average would be of all "
+                 "its rows; average the other parameters");
   if (!(decay >= 0 && decay < 1))
     throw refuse("moving_average", at, "wants a decay in [0, 1), got ", decay);
   // At the parameter: on its device, for its replica.

@@ -34,7 +34,9 @@ Output read_parameter(const std::string& whole, std::string_view node, Output fi
     const bool same_type = other->outputs[0] == TensorType{first.dtype(), first.shape()};
     const bool same_place =
         other->device == device && other->attr<int64_t>("replica") == graph.replica();
-    if (!same_type || same_place) return troupe::parameter(whole, first, at);  // or it throws
+    const bool table = !other->attr<std::string>("touched_rows").empty();
+    if (table || !same_type || same_place)
+      return troupe::parameter(whole, first, at);  // or it throws
     initial = other->attr<std::string>("initial");
   }
   return graph.add({.op = "Parameter",

@@ -83,6 +83,14 @@ SafetensorsEntry entry_of(const std::string& name, const JsonReader& reader, int
 
 std::string safetensors_header(const std::vector<std::pair<std::string, Tensor>>& tensors,
                                const std::map<std::string, std::string>& metadata) {
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, tensor] : tensors)
+    entries.push_back({name, tensor.dtype(), tensor.shape()});
+  return safetensors_header(entries, metadata);
+}
+
+std::string safetensors_header(const std::vector<SafetensorsEntry>& tensors,
+                               const std::map<std::string, std::string>& metadata) {
   std::string json = detail::concat("{", json_quote(kSafetensorsMetadata), ":{");
   for (const auto& [key, value] : metadata) {
     if (json.back() != '{') json += ',';
@@ -90,15 +98,15 @@ std::string safetensors_header(const std::vector<std::pair<std::string, Tensor>>
   }
   json += '}';
   int64_t at = 0;
-  for (const auto& [name, tensor] : tensors) {
-    json += ',' + json_quote(name) + ":{\"dtype\":\"" + name_of(tensor.dtype()) + "\",\"shape\":[";
-    for (int i = 0; i < tensor.ndim(); ++i) {
+  for (const SafetensorsEntry& e : tensors) {
+    json += ',' + json_quote(e.name) + ":{\"dtype\":\"" + name_of(e.dtype) + "\",\"shape\":[";
+    for (int i = 0; i < e.shape.ndim(); ++i) {
       if (i > 0) json += ',';
-      json += std::to_string(tensor.dim(i));
+      json += std::to_string(e.shape[i]);
     }
-    json += "],\"data_offsets\":[" + std::to_string(at) + ',' +
-            std::to_string(at + tensor.byte_size()) + "]}";
-    at += tensor.byte_size();
+    const int64_t end = at + e.shape.size() * size_of(e.dtype);
+    json += "],\"data_offsets\":[" + std::to_string(at) + ',' + std::to_string(end) + "]}";
+    at = end;
   }
   json += '}';
   while (json.size() % 8 != 0) json += ' ';  // aligns the elements in a mapped file

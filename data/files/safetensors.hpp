@@ -27,7 +27,10 @@ struct SafetensorsEntry {
   int64_t begin = 0, end = 0;  // bytes, from the start of the file
 };
 
-// The bytes before the elements of `tensors`, which follow in order without gaps.
+// The bytes before the elements of tensors, which follow in order without gaps. The places that
+// entries have are not read.
+std::string safetensors_header(const std::vector<SafetensorsEntry>& tensors,
+                               const std::map<std::string, std::string>& metadata);
 std::string safetensors_header(const std::vector<std::pair<std::string, Tensor>>& tensors,
                                const std::map<std::string, std::string>& metadata);
 

@@ -163,7 +163,7 @@ struct TrainResult {
   int64_t resumed_at = 0;
   double loss = 0;
   double seconds = 0;
-  std::string weights_sha256;  // of all parameters, in name order: dtype, shape, bytes
+  std::string weights_sha256;  // of all parameters but tables, in name order: dtype, shape, bytes
   int64_t recoveries = 0;
   // By rules other than sync: acknowledged steps that were lost with a shard.
   int64_t lost_updates = 0;
@@ -199,7 +199,8 @@ void load_parameters(Session& session, const std::string& checkpoint_dir,
 
 // The present values of all parameters of the session's graph, by name. Throws: Error(peer_lost) or
 // Error(stale) while shards are lost, Error(timeout) after 60 s for a parameter, Error(cancelled)
-// when the session is closed.
+// when the session is closed; Error(invalid_argument) if there is a table_parameter(), which has no
+// values as a whole.
 std::map<std::string, Tensor> parameter_values(Session& session);
 
 // The present value of one of them. Throws, too: Error(invalid_argument) for a name that the graph
@@ -241,9 +242,9 @@ void set_rate_scale(Session& session, double scale, int64_t step);
 // troupe/ops/parameters.hpp. Waits up to `patience` for lost processes. Throws, before any value
 // is set: Error(invalid_argument) for names that the graph does not have, with the nearest one,
 // and for other dtypes and shapes than the graph's; while a training step is under way, for
-// replicas that have done different numbers of steps, within train(), and for another session's
-// parameters. Throws Error(peer_lost) or Error(stale) when patience ends: then parameters may
-// have no values until all are set or loaded.
+// replicas that have done different numbers of steps, within train(), for another session's
+// parameters, and if there is a table_parameter(). Throws Error(peer_lost) or Error(stale) when
+// patience ends: then parameters may have no values until all are set or loaded.
 void set_parameters(Session& session, const std::map<std::string, Tensor>& values,
                     std::chrono::milliseconds patience = std::chrono::milliseconds(0));
 
@@ -296,6 +297,9 @@ struct ParameterSlice {
   int64_t pulled_bytes = 0, pushed_bytes = 0;
   double staleness = 0;  // mean number of other updates between a replica's pull and its update
   int64_t staleness_max = 0;
+  // The rows that a table_parameter() has, whose offset and size are in groups of rows, and those
+  // made and forgotten since its shard was made.
+  int64_t rows = 0, rows_made = 0, rows_forgotten = 0;
 };
 std::vector<ParameterSlice> parameter_slices(Session& session);
 

@@ -6,6 +6,10 @@
 // values, computed once before the first step; nodes of the same name share the `initial` of the
 // first one. A graph has one node for each (name, device, replica).
 //
+// `touched_rows`: the options of a table whose rows are made on first touch
+// (graph/table_options.hpp). Such a parameter has an empty `initial`, and every read of it must
+// become a ParameterRows.
+//
 // ParameterRows: y[i..., :] = row indices[i...] of a Parameter's values, pulled from its shards
 // without the other rows. The pass pull_rows (placement/passes/pull_rows.cpp) makes it if a
 // parameter is only gathered from.
@@ -14,9 +18,11 @@
 
 #include "devices/run_context.hpp"
 #include "graph/frames.hpp"
+#include "graph/table_options.hpp"
 #include "ops/state/parameter_ops.hpp"
 #include "ops/support/indices.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/parameters.hpp"
 
 namespace troupe {
 namespace {
@@ -25,6 +31,13 @@ std::vector<Shape> infer_shapes(const InferContext& ctx) {
   if (ctx.attr<std::string>("parameter").empty()) throw ctx.error("a parameter needs a name");
   const Shape& shape = ctx.attr<Shape>("shape");
   if (!shape.is_known()) throw ctx.error("wants an initial value of known shape, got ", shape);
+  if (const auto& table = ctx.attr<std::string>("touched_rows"); !table.empty()) {
+    try {
+      check_table(ctx.attr<DType>("dtype"), shape, table_options_from_text(table));
+    } catch (const Error& e) {  // it does not name the node
+      throw ctx.error(e.what());
+    }
+  }
   return {shape};
 }
 
@@ -92,6 +105,7 @@ void require_independent(Output initial, std::string_view name, Origin at) {
 NodeSpec rows_of(const Node& node, Output indices) {
   Attrs attrs = node.attrs;
   attrs.erase("initial");
+  attrs.erase("touched_rows");
   return {.op = "ParameterRows", .inputs = {indices}, .attrs = std::move(attrs)};
 }
 
@@ -100,6 +114,9 @@ constexpr OpProperties kProperties = {
                   .parameter = parameter_of,
                   .initial = [](const Node& node) -> const std::string& {
                     return node.attr<std::string>("initial");
+                  },
+                  .table = [](const Node& node) -> const std::string& {
+                    return node.attr<std::string>("touched_rows");
                   },
                   .rows = rows_of}};
 
@@ -136,6 +153,7 @@ Op parameter_op() {
                     {"dtype", AttrKind::dtype},
                     {"shape", AttrKind::shape},
                     {"initial", AttrKind::text},
+                    {"touched_rows", AttrKind::text, std::string()},
                     {"replica", AttrKind::integer, int64_t{0}}},
           .infer_dtypes = infer_dtype_attr,
           .infer_shapes = infer_shapes,
@@ -157,6 +175,10 @@ Output parameter(std::string_view name, Output initial, Origin at) {
   std::string initial_name;
   for (const auto& node : graph.nodes()) {
     if (node->op->name != "Parameter" || node->attr<std::string>("parameter") != name) continue;
+    if (!node->attr<std::string>("touched_rows").empty())
+      throw bad_parameter(name, at, "it is the table ", describe(*node),
+                          ", whose rows are made on first touch; read it by table_parameter() "
+                          "and gather()");
     if (node->outputs[0] != type)
       throw bad_parameter(name, at, "it is ", type, " here, but ", node->outputs[0], " as the ",
                           describe(*node),
@@ -175,6 +197,37 @@ Output parameter(std::string_view name, Output initial, Origin at) {
                               {"dtype", type.dtype},
                               {"shape", type.shape},
                               {"initial", initial_name}},
+                    .name = name},
+                   at);
+}
+
+Output table_parameter(Graph& graph, std::string_view name, const Shape& shape,
+                       const TableOptions& options, DType dtype, Origin at) {
+  try {
+    check_table(dtype, shape, options);
+  } catch (const Error& e) {
+    throw bad_parameter(name, at, e.what());
+  }
+  const std::string device = graph.device(), table = describe(options);
+  const auto outside = open_frame(graph, -1);  // as parameter()
+  const TensorType type{dtype, shape};
+  for (const auto& node : graph.nodes()) {
+    if (node->op->name != "Parameter" || node->attr<std::string>("parameter") != name) continue;
+    const auto& other = node->attr<std::string>("touched_rows");
+    if (node->outputs[0] != type || other != table)
+      throw bad_parameter(name, at, "it is a table ", type, " (", table, ") here, but ",
+                          other.empty() ? "no table, " : "", node->outputs[0],
+                          other.empty() ? "" : " (" + other + ")", " as the ", describe(*node),
+                          "; declare it the same way, or give it another name");
+    if (node->device == device && node->attr<int64_t>("replica") == graph.replica())
+      return {&graph, node->id, 0};
+  }
+  return graph.add({.op = "Parameter",
+                    .attrs = {{"parameter", std::string(name)},
+                              {"dtype", dtype},
+                              {"shape", shape},
+                              {"initial", std::string()},
+                              {"touched_rows", table}},
                     .name = name},
                    at);
 }

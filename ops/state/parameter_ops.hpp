@@ -85,6 +85,16 @@ inline const Node& trained_node(const char* op, Output parameter, Output gradien
   return node;
 }
 
+// Throws: Error(invalid_argument), as `op` made at `at`, if the gradient of all elements cannot be
+// pushed.
+inline void require_no_table(const char* op, const Node& parameter, Origin at) {
+  if (!parameter.attr<std::string>("touched_rows").empty())
+    throw refused(op, at, "parameter ", parameter.attr<std::string>("parameter"),
+                  " is a table whose rows are made on first touch, and the gradient is of all its "
+                  "elements; read it by gather() alone, and train it by minimize() or "
+                  "apply_gradients(), which push the gathered rows");
+}
+
 // For infer_shapes of a push.
 inline void check_optimizer_text(const InferContext& ctx) {
   try {

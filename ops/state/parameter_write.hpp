@@ -51,6 +51,10 @@ inline Output add_write(const char* op, const Node& parameter, std::vector<Outpu
                         std::vector<int32_t> control_inputs, Origin at) {
   Graph& graph = *inputs.back().graph;
   const auto& name = parameter.attr<std::string>("parameter");
+  if (!parameter.attr<std::string>("touched_rows").empty())
+    throw refused(op, at, "parameter ", name,
+                  " is a table whose rows are made on first touch, which gradients alone change; "
+                  "write to a parameter made by parameter()");
   const int64_t replica = parameter.attr<int64_t>("replica");
   const int64_t number = place_write(graph, op, name, replica, control_inputs, at);
   return graph.add(

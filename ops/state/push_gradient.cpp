@@ -60,6 +60,7 @@ Op push_gradient_op() {
 Output push_gradient(Output parameter, Output gradient, const Optimizer& optimizer,
                      const std::vector<int32_t>& control_inputs, Origin at) {
   const Node& node = trained_node("PushGradient", parameter, gradient, at);
+  require_no_table("PushGradient", node, at);
   return add_push("PushGradient", node, {gradient}, optimizer, control_inputs, at);
 }
 
@@ -76,6 +77,7 @@ Output push_finite_gradient(Output parameter, Output gradient, Output finite,
                             const Optimizer& optimizer, const std::vector<int32_t>& control_inputs,
                             Origin at) {
   const Node& node = trained_node("PushFiniteGradient", parameter, gradient, at);
+  require_no_table("PushFiniteGradient", node, at);
   if (!finite.defined())
     throw refused("PushFiniteGradient", at, "`finite` is an undefined Output; pass a bool scalar");
   return add_push("PushFiniteGradient", node, {gradient, finite}, optimizer, control_inputs, at);

@@ -8,8 +8,10 @@
 #include <sstream>
 
 #include "graph/optimizer.hpp"
+#include "graph/table_options.hpp"
 #include "training/checkpoints/checkpoint_files.hpp"
 #include "training/checkpoints/digest.hpp"
+#include "training/checkpoints/table_rows.hpp"
 #include "data/files/json.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/rule_local.hpp"
@@ -24,14 +26,17 @@ constexpr int64_t kRoomToSpare = int64_t{1}
                                  << 20;  // for the manifest and the file system's own needs
 // The largest version and step: no training counts so far, and sums of two do not overflow.
 constexpr int64_t kCountMax = INT64_MAX / 2;
+constexpr const char* kTableKey = "table_options";
 constexpr const char* kShardFormat = "troupe-shard";
 constexpr int kShardVersion = 2, kShardVersionOldest = 1;  // 1: only the kind of each optimizer
 
 // ---- the state of slices as metadata ----
 
-std::string values_name(const Slice& slice) { return describe(slice); }
-std::string replica_name(const Slice& slice, const std::string& replica) {
-  return replica + ":" + describe(slice);
+std::vector<std::string> accumulators_of(const SliceState& s) {
+  if (s.rows) return s.rows->layout.accumulators;
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : s.optimizer_accumulators) names.push_back(name);
+  return names;
 }
 
 std::string slices_text(const ShardImage& state) {
@@ -46,9 +51,13 @@ std::string slices_text(const ShardImage& state) {
         << ",\"version\":" << s.version << ",\"next_step\":" << s.next_step
         << ",\"optimizer\":" << json_quote(s.slice.optimizer ? describe(*s.slice.optimizer) : "")
         << ",\"optimizer_slots\":[";
-    for (size_t k = 0; k < s.optimizer_accumulators.size(); ++k)
-      out << (k ? "," : "") << json_quote(s.optimizer_accumulators[k].first);
+    const std::vector<std::string> accumulators = accumulators_of(s);
+    for (size_t k = 0; k < accumulators.size(); ++k)
+      out << (k ? "," : "") << json_quote(accumulators[k]);
     out << "]";
+    if (s.rows)
+      out << ",\"table_options\":" << json_quote(describe(*s.slice.table))
+          << ",\"row_count\":" << s.rows->sorted().size();
     if (s.accumulators_since > 0) out << ",\"slots_since\":" << s.accumulators_since;
     out << ",\"progress\":[";
     for (size_t k = 0; k < s.progress.size(); ++k)
@@ -65,6 +74,7 @@ std::string slices_text(const ShardImage& state) {
 struct StoredSlice {
   SliceState state;
   const SafetensorsReader* file = nullptr;
+  int64_t rows = 0;  // of a table
 };
 
 const SafetensorsEntry& entry_of(const SafetensorsReader& file, const std::string& name,
@@ -81,7 +91,7 @@ const SafetensorsEntry& entry_of(const SafetensorsReader& file, const std::strin
 
 SliceState slice_of(const JsonReader& r) {
   r.only({"parameter", "dtype", "shape", "offset", "size", "version", "next_step", "optimizer",
-          "optimizer_slots", "slots_since", "progress"});
+          "optimizer_slots", "slots_since", "progress", kTableKey, "row_count"});
   SliceState s;
   s.slice.parameter = r.string("parameter");
   std::vector<int64_t> dims;
@@ -93,6 +103,11 @@ SliceState slice_of(const JsonReader& r) {
     size = s.slice.shape.size();
     if (const std::string text = r.string("optimizer"); !text.empty())
       s.slice.optimizer = optimizer_from_text(text);
+    if (r.json().find(kTableKey)) {
+      s.slice.table = table_options_from_text(r.string(kTableKey));
+      check_table(s.slice.dtype, s.slice.shape, *s.slice.table);
+      size = s.slice.extent();
+    }
   } catch (const Error& e) {
     throw r.error(e.what());
   }
@@ -135,9 +150,16 @@ std::vector<StoredSlice> stored_slices(const SafetensorsReader& file) {
   std::vector<StoredSlice> out;
   for (const JsonReader& r : JsonReader(json, file.path(), "slices").as_array()) {
     StoredSlice s{slice_of(r), &file};
-    entry_of(file, values_name(s.state.slice), s.state.slice);
+    const Slice& slice = s.state.slice;
+    if (slice.table) {
+      s.rows = r.i64("row_count", 0, kTableElementsMax / slice.row_size());
+      check_table_entries(file, slice, s.rows, accumulators_of(s.state));
+      out.push_back(std::move(s));
+      continue;
+    }
+    entry_of(file, tensor_name(slice), slice);
     for (const auto& [name, tensor] : s.state.optimizer_accumulators)
-      entry_of(file, replica_name(s.state.slice, name), s.state.slice);
+      entry_of(file, tensor_name(slice, name), slice);
     out.push_back(std::move(s));
   }
   return out;
@@ -181,6 +203,12 @@ std::vector<Part> parts_of(const Slice& wanted, const std::vector<StoredSlice>& 
     if (have.dtype != wanted.dtype || !(have.shape == wanted.shape))
       throw Error(Errc::bad_configuration, where, ": parameter ", wanted.parameter, " is ",
                   have.dtype, have.shape, ", wanted is ", wanted.dtype, wanted.shape);
+    if (have.table.has_value() != wanted.table.has_value() ||
+        (have.table && have.table->first != wanted.table->first))
+      throw Error(Errc::bad_configuration, where, ": parameter ", wanted.parameter, " is ",
+                  have.table ? "a table (" + describe(*have.table) + ")" : "no table",
+                  ", wanted is ", wanted.table ? "one (" + describe(*wanted.table) + ")" : "none",
+                  "; declare it as the program that wrote it");
     const int64_t begin = std::max(have.offset, wanted.offset),
                   end = std::min(have.offset + have.size, wanted.offset + wanted.size);
     if (begin < end || (have.size == 0 && wanted.size == 0))
@@ -215,7 +243,7 @@ void merge(SliceState& into, const SliceState& s, bool first) {
 SliceState read_slice(const Slice& wanted, const std::vector<Part>& parts) {
   SliceState out;
   out.slice = wanted;
-  out.values = Tensor::empty(wanted.dtype, Shape{wanted.size});
+  out.values = Tensor::empty(wanted.dtype, Shape{wanted.elements()});
   std::vector<std::string> replicas;
   if (wanted.optimizer) replicas = optimizer_accumulators(*wanted.optimizer);
   replicas.emplace_back(kOuterMomentum);
@@ -227,6 +255,14 @@ SliceState read_slice(const Slice& wanted, const std::vector<Part>& parts) {
     return !std::all_of(parts.begin(), parts.end(),
                         [&](const Part& p) { return has(p.stored->state, replica); });
   });
+  if (wanted.table) {
+    out.rows = RowImage{{wanted.dtype, wanted.row_size(), replicas}, {}, 0};
+    for (const Part& p : parts) {
+      merge(out, p.stored->state, &p == parts.data());
+      read_table(*p.stored->file, p.stored->state, p.stored->rows, wanted, *out.rows);
+    }
+    return out;
+  }
   for (const std::string& replica : replicas)
     out.optimizer_accumulators.emplace_back(replica,
                                             Tensor::empty(wanted.dtype, Shape{wanted.size}));
@@ -234,9 +270,9 @@ SliceState read_slice(const Slice& wanted, const std::vector<Part>& parts) {
     const Slice& have = p.stored->state.slice;
     const SafetensorsReader& file = *p.stored->file;
     merge(out, p.stored->state, &p == parts.data());
-    file.read(entry_of(file, values_name(have), have), p.from, p.count, out.values, p.to);
+    file.read(entry_of(file, tensor_name(have), have), p.from, p.count, out.values, p.to);
     for (auto& [replica, tensor] : out.optimizer_accumulators)
-      file.read(entry_of(file, replica_name(have, replica), have), p.from, p.count, tensor, p.to);
+      file.read(entry_of(file, tensor_name(have, replica), have), p.from, p.count, tensor, p.to);
   }
   return out;
 }
@@ -245,22 +281,36 @@ SliceState read_slice(const Slice& wanted, const std::vector<Part>& parts) {
 
 CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::string& name,
                                 const ShardImage& state) {
-  std::vector<std::pair<std::string, Tensor>> tensors;
+  std::vector<FileTensor> tensors;
+  const auto add_tensor = [&](const Slice& slice, const std::string& part, const Tensor& tensor) {
+    const auto write = [&tensor](const auto& add) {
+      if (tensor.size() > 0)
+        add(std::span(static_cast<const std::byte*>(tensor.raw()),
+                      static_cast<size_t>(tensor.byte_size())));
+    };
+    tensors.push_back(
+        {{tensor_name(slice, part), tensor.dtype(), slice.whole() ? slice.shape : tensor.shape()},
+         write});
+  };
   for (const SliceState& s : state.slices) {
-    tensors.emplace_back(values_name(s.slice),
-                         s.slice.whole() ? s.values.reshaped(s.slice.shape) : s.values);
+    if (s.rows) {
+      add_table(s, tensors);
+      continue;
+    }
+    add_tensor(s.slice, {}, s.values);
     for (const auto& [replica, tensor] : s.optimizer_accumulators)
-      tensors.emplace_back(replica_name(s.slice, replica),
-                           s.slice.whole() ? tensor.reshaped(s.slice.shape) : tensor);
+      add_tensor(s.slice, replica, tensor);
   }
+  std::vector<SafetensorsEntry> entries;
+  for (const FileTensor& tensor : tensors) entries.push_back(tensor.entry);
   const std::string header =
-      safetensors_header(tensors, {{"format", kShardFormat},
+      safetensors_header(entries, {{"format", kShardFormat},
                                    {"version", std::to_string(kShardVersion)},
                                    {"epoch", std::to_string(state.epoch)},
                                    {"step", std::to_string(state.step)},
                                    {"slices", slices_text(state)}});
   CheckpointFile out{name, static_cast<int64_t>(header.size()), {}};
-  for (const auto& [tensor_name, tensor] : tensors) out.bytes += tensor.byte_size();
+  for (const SafetensorsEntry& e : entries) out.bytes += e.shape.size() * size_of(e.dtype);
   disk.make_dirs(dir);
   if (const int64_t free = disk.free_bytes(dir); free < out.bytes + kRoomToSpare)
     throw Error(Errc::io, "no room for the checkpoint in ", dir, ": it needs ", out.bytes,
@@ -273,9 +323,7 @@ CheckpointFile write_shard_file(Disk& disk, const std::string& dir, const std::s
     file.write(bytes);
   };
   add(std::as_bytes(std::span(header)));
-  for (const auto& [tensor_name, tensor] : tensors)
-    if (tensor.size() > 0)
-      add({static_cast<const std::byte*>(tensor.raw()), static_cast<size_t>(tensor.byte_size())});
+  for (const FileTensor& tensor : tensors) tensor.write(add);
   file.commit();
   out.sha256 = sha.hex();
   return out;
@@ -370,13 +418,15 @@ std::vector<SliceState> read_slices(Disk& disk, const std::string& dir, const Ma
 std::vector<std::pair<std::string, Tensor>> read_parameters(Disk& disk, const std::string& dir,
                                                             const Manifest& manifest) {
   std::vector<Slice> wanted;
-  for (const ParameterSpec& p : manifest.parameters)
+  for (const ParameterSpec& p : manifest.parameters) {
+    if (p.table) continue;
     wanted.push_back({.id = static_cast<uint32_t>(wanted.size()),
                       .parameter = p.name,
                       .dtype = p.dtype,
                       .shape = p.shape,
                       .offset = 0,
                       .size = p.shape.size()});
+  }
   std::vector<std::pair<std::string, Tensor>> out;
   for (SliceState& s : read_slices(disk, dir, manifest, wanted))
     out.emplace_back(s.slice.parameter, s.values.reshaped(s.slice.shape));

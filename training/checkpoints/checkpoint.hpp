@@ -122,7 +122,7 @@ std::vector<std::string> check_optimizers(Disk& disk, const std::string& dir,
 std::vector<SliceState> read_slices(Disk& disk, const std::string& dir, const Manifest& manifest,
                                     const std::vector<Slice>& wanted);
 
-// Whole parameters by name, in their shapes.
+// Whole parameters by name, in their shapes, without tables whose rows are made on first touch.
 std::vector<std::pair<std::string, Tensor>> read_parameters(Disk& disk, const std::string& dir,
                                                             const Manifest& manifest);
 

@@ -8,6 +8,7 @@
 #include "training/checkpoints/digest.hpp"
 #include "data/files/json.hpp"
 #include "graph/attr_text.hpp"
+#include "graph/table_options.hpp"
 
 namespace troupe {
 namespace {
@@ -66,7 +67,7 @@ Shape shape_of(const JsonReader& reader) {
 }
 
 ParameterSpec parameter_of(const JsonReader& reader) {
-  reader.only({"name", "dtype", "shape"});
+  reader.only({"name", "dtype", "shape", "table_options"});
   ParameterSpec p;
   p.name = reader.string("name");
   try {
@@ -75,6 +76,12 @@ ParameterSpec parameter_of(const JsonReader& reader) {
     throw reader.error(e.what());
   }
   p.shape = shape_of(reader.member("shape"));
+  if (!reader.json().find("table_options")) return p;
+  try {
+    p.table = table_options_from_text(reader.string("table_options"));
+  } catch (const Error& e) {
+    throw reader.error(e.what());
+  }
   return p;
 }
 
@@ -115,7 +122,9 @@ std::string to_text(const Manifest& m) {
   for (size_t i = 0; i < m.parameters.size(); ++i) {
     const ParameterSpec& p = m.parameters[i];
     out << (i ? "," : "") << "\n    {\"name\": " << json_quote(p.name) << ", \"dtype\": \""
-        << to_string(p.dtype) << "\", \"shape\": " << to_string(p.shape) << "}";
+        << to_string(p.dtype) << "\", \"shape\": " << to_string(p.shape);
+    if (p.table) out << ", \"table_options\": " << json_quote(describe(*p.table));
+    out << "}";
   }
   out << "],\n  \"files\": [";
   for (size_t i = 0; i < m.files.size(); ++i)
@@ -191,6 +200,9 @@ void check_manifest(const Manifest& manifest, const std::vector<ParameterSpec>& 
     else if (stored->dtype != p.dtype || !(stored->shape == p.shape))
       differs("its parameter ", p.name, " is ", stored->dtype, stored->shape, ", the graph's is ",
               p.dtype, p.shape);
+    else if (stored->table.has_value() != p.table.has_value())
+      differs("its parameter ", p.name, stored->table ? " is a table" : " is no table",
+              " whose rows are made on first touch, the graph's is", stored->table ? " none" : "");
   }
   for (const ParameterSpec& stored : manifest.parameters)
     if (std::none_of(parameters.begin(), parameters.end(),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/parameter_nodes.hpp"
+#include "graph/table_options.hpp"
 #include "graph/task_of.hpp"
 #include "training/group/once_a_step.hpp"
 #include "training/group/pushed_parameters.hpp"
@@ -16,7 +17,8 @@ namespace troupe {
 // Parameters that are made together, and tried again together when that fails.
 struct GraphParameters::Batch {
   std::vector<ParameterSpec> parameters;  // by name
-  std::vector<Output> initial;            // their first values
+  std::vector<Output> initial;            // the first values of those that are no tables
+  std::vector<std::string> begun;         // their names
   // Touched by the actor only:
   double rate_scale = 1;  // of its shards; 0: not known
   bool making = false;
@@ -50,8 +52,13 @@ GraphParameters::Batches GraphParameters::batches_of(const std::vector<int32_t>&
     ParameterSpec spec{name, node.outputs[0].dtype, node.outputs[0].shape, {}};
     if (auto it = pushed.optimizers.find(name); it != pushed.optimizers.end())
       spec.optimizer = it->second;
-    wanted.try_emplace(name, std::move(spec),
-                       graph.output(properties_of(node).parameter.initial(node)));
+    const ParameterUse& use = properties_of(node).parameter;
+    Output initial;  // undefined: a table, whose rows have their first values
+    if (const std::string& table = use.table(node); !table.empty())
+      spec.table = table_options_from_text(table);
+    else
+      initial = graph.output(use.initial(node));
+    wanted.try_emplace(name, std::move(spec), initial);
   }
   auto fresh = std::make_shared<Batch>();
   std::lock_guard lock(mutex_);
@@ -67,7 +74,9 @@ GraphParameters::Batches GraphParameters::batches_of(const std::vector<int32_t>&
           "the rows that a gather leaves out of a gradient are pushed as zeros: parameter={}",
           name);
     fresh->parameters.push_back(std::move(what.first));
+    if (!what.second.defined()) continue;
     fresh->initial.push_back(what.second);
+    fresh->begun.push_back(name);
   }
   return out;
 }
@@ -87,7 +96,9 @@ void GraphParameters::ensure(const std::vector<int32_t>& nodes, Done done) {
           "no node reads a parameter, so its values have no effect: parameter={} nearest={}",
           parameter, nearest);
     for (const auto& batch : batches_of(nodes))
-      if (!made(*batch)) wanted.emplace_back(batch, master_.calls().prepare(batch->initial, {}));
+      if (!made(*batch))
+        wanted.emplace_back(
+            batch, batch->initial.empty() ? -1 : master_.calls().prepare(batch->initial, {}));
   } catch (const Error& e) {
     done(e.code(), e.what());
     return;
@@ -132,9 +143,7 @@ void GraphParameters::make(const std::shared_ptr<Batch>& batch, int64_t call) {
     } catch (const Error& e) {
       return made(batch, e.code(), e.what());
     }
-    std::vector<std::string> names;
-    for (const ParameterSpec& spec : batch->parameters) names.push_back(spec.name);
-    maker_.add_source(call, std::move(names));
+    if (call >= 0) maker_.add_source(call, batch->begun);
   }
   const auto send_routes = [this, batch] {
     routes_.send_all(

@@ -437,8 +437,9 @@ void ParameterGroup::describe(std::shared_ptr<std::vector<ParameterSlice>> out, 
             const auto updates = static_cast<double>(std::max<int64_t>(d.stale_updates.at(i), 1));
             const double mean = static_cast<double>(d.staleness_sum.at(i)) / updates;
             out->push_back({slice.parameter, table_.shards.at(shard).task, slice.offset, slice.size,
-                            slice.bytes(), d.versions.at(i), d.pulled_bytes.at(i),
-                            d.pushed_bytes.at(i), mean, d.staleness_max.at(i)});
+                            slice.bytes() + d.table_bytes.at(i), d.versions.at(i),
+                            d.pulled_bytes.at(i), d.pushed_bytes.at(i), mean, d.staleness_max.at(i),
+                            d.table_rows.at(i), d.table_made.at(i), d.table_forgotten.at(i)});
           }
         },
         [out, done](Errc, const std::string&) {

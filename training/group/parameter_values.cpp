@@ -107,8 +107,25 @@ std::map<std::string, Tensor> pull_values(const ParameterVisit& group,
   return pull_all(group, parameters);
 }
 
+void want_no_tables(const std::vector<ParameterSpec>& parameters, const char* caller,
+                    const char* why) {
+  for (const ParameterSpec& p : parameters)
+    if (p.table)
+      throw Error(Errc::invalid_argument, caller, ": parameter ", p.name, " is a table ", p.dtype,
+                  p.shape, " whose rows are made on first touch, ", why);
+}
+
+std::vector<ParameterSpec> without_tables(const ParameterVisit& group) {
+  std::vector<ParameterSpec> all = group->in_graph().made();
+  std::erase_if(all, [](const ParameterSpec& p) { return p.table.has_value(); });
+  return all;
+}
+
 std::map<std::string, Tensor> parameter_values(Session& session) {
   const ParameterVisit group(session);
+  want_no_tables(group->in_graph().made(), "parameter_values()",
+                 "and has no values as a whole; read the others one by one with "
+                 "parameter_value(), and rows of the table with gather()");
   return pull_values(group, group->in_graph().made());
 }
 

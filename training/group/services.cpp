@@ -69,8 +69,10 @@ ParameterRoutes routes_of(const RouteParameters& m, Process& process) {
                values.of(coded),
                m.compression.seed,
                m.compression.plan,
-               from_spec(spec).optimizer};
-    else if (dtype != route.dtype || Shape(spec.shape) != route.shape)
+               from_spec(spec).optimizer,
+               !spec.table.empty()};
+    else if (dtype != route.dtype || Shape(spec.shape) != route.shape ||
+             spec.table.empty() == route.table)
       throw Error(Errc::invalid_argument, "the slices of ", spec.parameter,
                   " differ in dtype or shape");
     SliceRoute slice;

@@ -28,6 +28,12 @@ void establish(ParameterVisit& group, const ParameterGroup::Start& start);
 // Gives the training that runs another rule or rate scale; `taken` is called, or dropped, when it
 // has taken it. Throws: as set_rule() and set_rate_scale().
 void change_terms(ParameterGroup& group, const TermChange& change, TrainingRequests::Taken taken);
+// Throws: Error(invalid_argument), as `caller`, if one of the parameters is a table whose rows are
+// made on first touch: `why` says what would be of all its rows, and what to do.
+void want_no_tables(const std::vector<ParameterSpec>& parameters, const char* caller,
+                    const char* why);
+// The parameters of the session that are no tables.
+std::vector<ParameterSpec> without_tables(const ParameterVisit& group);
 // The newest values of these parameters. Throws: as parameter_values().
 std::map<std::string, Tensor> pull_values(const ParameterVisit& group,
                                           const std::vector<ParameterSpec>& parameters);

@@ -23,8 +23,9 @@ std::string difference(const std::vector<Slice>& wanted, const std::vector<Slice
   for (size_t i = 0; i < wanted.size(); ++i) {
     const SliceSpec want = to_spec(wanted[i]);
     const SliceSpec& has = there[i];
-    if (std::tie(want.slice, want.parameter, want.dtype, want.shape, want.offset, want.size) !=
-        std::tie(has.slice, has.parameter, has.dtype, has.shape, has.offset, has.size))
+    if (std::tie(want.slice, want.parameter, want.dtype, want.shape, want.offset, want.size,
+                 want.table) !=
+        std::tie(has.slice, has.parameter, has.dtype, has.shape, has.offset, has.size, has.table))
       return detail::concat("it has ", describe(from_spec(has)), ", this program wants ",
                             describe(wanted[i]), " there");
   }
@@ -37,11 +38,12 @@ void give(ShardRequests& shards, const ShardTable& table, int32_t shard,
   const std::vector<Slice>& slices = table.shards.at(shard).slices;
   const WhenDone ended = when_all(slices.size(), std::move(done));
   for (const Slice& slice : slices) {
-    const Tensor& all = values.at(slice.parameter);
-    const int64_t end = slice.offset + slice.size;
-    shards.ask(shard,
-               GiveInitial{table.container, shard, slice.id, table.epoch,
-                           all.reshaped(Shape{all.size()}).rows(slice.offset, end)},
+    Tensor part = Tensor::empty(slice.dtype, Shape{0});
+    if (!slice.table) {
+      const Tensor& all = values.at(slice.parameter);
+      part = all.reshaped(Shape{all.size()}).rows(slice.offset, slice.offset + slice.size);
+    }
+    shards.ask(shard, GiveInitial{table.container, shard, slice.id, table.epoch, std::move(part)},
                ended);
   }
 }
@@ -284,7 +286,7 @@ void ShardMaker::set_initial(const std::vector<int32_t>& shards, const FirstValu
   std::set<std::string> wanted;
   for (int32_t shard : shards)
     for (const Slice& slice : table_.shards.at(shard).slices)
-      if (!values->by_name.count(slice.parameter)) wanted.insert(slice.parameter);
+      if (!slice.table && !values->by_name.count(slice.parameter)) wanted.insert(slice.parameter);
   std::vector<std::pair<int64_t, std::vector<std::string>>> sources;
   for (const auto& source : sources_)
     if (std::any_of(source.second.begin(), source.second.end(),
@@ -321,15 +323,17 @@ void ShardMaker::send_pieces(int32_t shard, size_t index, int64_t at, FirstValue
   if (index == slices.size()) return done(Errc::ok, {});
   const Slice& slice = slices[index];
   const int64_t total = slice.bytes(), n = std::min(kPieceBytes, total - at);
-  const char* bytes = static_cast<const char*>(values->at(slice.parameter).raw()) +
-                      slice.offset * size_of(slice.dtype);
   SetInitial m;
   m.container = table_.container;
   m.shard = shard;
   m.slice = slice.id;
   m.epoch = table_.epoch;
   m.byte_offset = at;
-  m.bytes.assign(bytes + at, bytes + at + n);
+  if (n > 0) {
+    const char* bytes = static_cast<const char*>(values->at(slice.parameter).raw()) +
+                        slice.offset * size_of(slice.dtype) + at;
+    m.bytes.assign(bytes, bytes + n);
+  }
   const bool last = at + n == total;
   shards_.ask(shard, std::move(m),
               [this, shard, index = last ? index + 1 : index, at = last ? 0 : at + n,

@@ -53,6 +53,10 @@ void with_patience(ParameterVisit& group, std::chrono::milliseconds patience, co
 // epoch do not have them any more.
 void give(ParameterVisit& group, Values values, std::chrono::milliseconds patience,
           const char* caller) {
+  want_no_tables(group->in_graph().made(), caller,
+                 "and its rows would be lost, as all shards begin anew; load a checkpoint that "
+                 "has them by load_parameters(session, folder), or set values in a session whose "
+                 "graph has no table");
   const auto claim = claim_values(group, caller);
   ParameterGroup::Start start;
   start.mode = BeginEpoch::reset;
@@ -132,7 +136,11 @@ Tensor parameter_value(Session& session, const std::string& name) {
     if (made) make_all(group);
     names.clear();
     for (const ParameterSpec& p : group->in_graph().made()) {
-      if (p.name == name) return pull_values(group, {p}).at(name);
+      if (p.name == name) {
+        want_no_tables({p}, "parameter_value()",
+                       "and has no values as a whole; read rows of it with gather()");
+        return pull_values(group, {p}).at(name);
+      }
       names.push_back(p.name);
     }
   }
@@ -152,6 +160,8 @@ void set_parameters(Session& session, const std::map<std::string, Tensor>& value
 void save_weights(Session& session, const std::string& path) {
   ParameterVisit group(session);
   make_all(group);
+  want_no_tables(group->in_graph().made(), "save_weights()",
+                 "and has no values as a whole; a checkpoint by save_parameters() has its rows");
   write_tensors(path, pull_values(group, group->in_graph().made()));
 }
 

@@ -4,6 +4,7 @@
 #include "graph/base/mutant.hpp"
 #include "graph/parameter_nodes.hpp"
 #include "training/group/pushed_parameters.hpp"
+#include "training/group/session_parameters.hpp"
 #include "training/loop/present_workers.hpp"
 
 #include <algorithm>
@@ -139,6 +140,9 @@ void TrainDriver::check(const Aggregation& rule) const {
         " leaves gradients out, or sums them up, and a codec with a residual, topk or sign, "
         "counts on each; train with sync, async or ssp:S, or with the codec int8");
   if (!rule.local()) return;
+  want_no_tables(group_.in_graph().made(), to_string(rule).c_str(),
+                 "and a round of local steps copies parameters whole; train it with sync, ssp:S "
+                 "or async");
   if (const int64_t beyond = terms_.steps % rule.bound; beyond != 0)
     throw Error(Errc::invalid_argument, "the training has ", terms_.steps,
                 " steps, and each round of ", to_string(rule), " has ", rule.bound, "; take ",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "training/group/session_parameters.hpp"
 #include "training/loop/sources.hpp"
 #include "training/loop/train_loop.hpp"
 
@@ -103,8 +104,12 @@ ShardMaker::FirstValues TrainStart::present_values() {
   try {
     const std::vector<ParameterSlice> slices = parameter_slices(session_);
     if (group_.was_established() ||
-        std::any_of(slices.begin(), slices.end(), [](const auto& s) { return s.version > 0; }))
+        std::any_of(slices.begin(), slices.end(), [](const auto& s) { return s.version > 0; })) {
+      want_no_tables(group_.in_graph().made(), "train()",
+                     "and has been trained before; go on from a checkpoint by "
+                     "TrainOptions::checkpoint_dir and resume, or begin with a new session");
       return std::make_shared<const std::map<std::string, Tensor>>(parameter_values(session_));
+    }
   } catch (const Error& e) {
     if (!TrainLoop::passes(e.code())) throw;
     program_.tell(

@@ -16,6 +16,7 @@
 #include "training/checkpoints/checkpoint_folder.hpp"
 #include "training/checkpoints/digest.hpp"
 #include "training/group/pushed_parameters.hpp"
+#include "training/group/session_parameters.hpp"
 #include "training/loop/present_workers.hpp"
 #include "training/loop/progress_meter.hpp"
 #include "training/loop/sources.hpp"
@@ -418,7 +419,8 @@ void Trainer::lead(const std::optional<Manifest>& manifest) {
 
 std::vector<std::pair<std::string, Tensor>> Trainer::final_values(int64_t step) {
   try {
-    const auto values = parameter_values(session_);
+    const ParameterVisit group(session_);
+    const auto values = pull_values(group, without_tables(group));
     return {values.begin(), values.end()};
   } catch (const Error& e) {
     // A shard died after the last step; its values are in the checkpoint of that step.

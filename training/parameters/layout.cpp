@@ -21,6 +21,7 @@ std::vector<int64_t> cuts(int64_t size, int64_t pieces, int64_t unit) {
 }
 
 std::vector<int64_t> cuts(const ParameterSpec& p, int32_t shard_count) {
+  if (p.table) return cuts(kRowGroups, shard_count, 1);
   const int64_t size = p.shape.size(), bytes = size * size_of(p.dtype);
   const int64_t pieces = std::clamp<int64_t>(bytes / kPieceBytesMin, 1, shard_count);
   if (pieces == 1 || (p.optimizer && wants_whole_parameter(*p.optimizer))) return {0, size};
@@ -40,6 +41,11 @@ void check(const std::vector<ParameterSpec>& parameters, int32_t shard_count) {
     if (!p.shape.is_known())
       throw Error(Errc::invalid_argument, "parameter ", p.name, " has the shape ", p.shape,
                   "; a shard needs to know every size");
+    if (p.table && p.optimizer && wants_whole_parameter(*p.optimizer))
+      throw Error(Errc::invalid_argument, "parameter ", p.name,
+                  " is a table whose rows are made on first touch, and ", p.optimizer->kind,
+                  " wants norms over all its rows; train it with adagrad, adam or another that "
+                  "works by rows");
     if (!names.insert(p.name).second)
       throw Error(Errc::invalid_argument, "there are two parameters named ", p.name);
   }
@@ -49,6 +55,9 @@ void check(const std::vector<ParameterSpec>& parameters, int32_t shard_count) {
 
 std::string describe(const Slice& slice) {
   if (slice.whole()) return slice.parameter;
+  if (slice.table)
+    return detail::concat(slice.parameter, "[groups ", slice.offset, ":", slice.offset + slice.size,
+                          "]");
   return detail::concat(slice.parameter, "[", slice.offset, ":", slice.offset + slice.size, "]");
 }
 
@@ -65,7 +74,9 @@ std::vector<Slice> split_parameters(const std::vector<ParameterSpec>& parameters
                         .shape = p.shape,
                         .offset = at[i],
                         .size = at[i + 1] - at[i],
-                        .optimizer = p.optimizer});
+                        .optimizer = p.optimizer,
+                        .shard = static_cast<int32_t>(i),
+                        .table = p.table});
   }
   std::vector<size_t> order(slices.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -73,6 +84,7 @@ std::vector<Slice> split_parameters(const std::vector<ParameterSpec>& parameters
                    [&](size_t a, size_t b) { return slices[a].bytes() > slices[b].bytes(); });
   std::vector<int64_t> load(static_cast<size_t>(shard_count));
   for (size_t i : order) {
+    if (slices[i].table) continue;  // how large it becomes is not known; each shard has a part
     const auto emptiest = std::min_element(load.begin(), load.end());
     *emptiest += slices[i].bytes();
     slices[i].shard = static_cast<int32_t>(emptiest - load.begin());

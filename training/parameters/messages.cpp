@@ -1,5 +1,6 @@
 // Converts slices to and from messages, and registers the messages.
 #include "graph/optimizer.hpp"
+#include "graph/table_options.hpp"
 #include "training/parameters/messages.hpp"
 
 #include <cstring>
@@ -80,6 +81,7 @@ SliceSpec to_spec(const Slice& slice) {
   out.size = slice.size;
   out.shard = slice.shard;
   if (slice.optimizer) out.optimizer = describe(*slice.optimizer);
+  if (slice.table) out.table = describe(*slice.table);
   return out;
 }
 
@@ -96,6 +98,10 @@ Slice from_spec(const SliceSpec& spec) {
   out.size = spec.size;
   out.shard = spec.shard;
   if (!spec.optimizer.empty()) out.optimizer = optimizer_from_text(spec.optimizer);
+  if (!spec.table.empty()) {
+    out.table = table_options_from_text(spec.table);
+    check_table(out.dtype, out.shape, *out.table);
+  }
   return out;
 }
 

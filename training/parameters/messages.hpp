@@ -76,8 +76,8 @@ struct Pulled {
   double rate_scale = 1;  // of these steps
 };
 
-// A Slice (layout.hpp) on the wire. `optimizer` is the text that describe() makes of an optimizer;
-// empty: never trained.
+// A Slice (layout.hpp) on the wire. `optimizer` and `table` are the texts that describe() makes of
+// an optimizer and of a table's options; empty: never trained, no table.
 struct SliceSpec {
   uint32_t slice = 0;
   std::string parameter;
@@ -86,9 +86,10 @@ struct SliceSpec {
   int64_t offset = 0, size = 0;  // elements
   std::string optimizer;
   int32_t shard = 0;
+  std::string table;
 };
 SliceSpec to_spec(const Slice& slice);
-// Throws: Error(invalid_argument) for a shape out of bounds, or an invalid optimizer.
+// Throws: Error(invalid_argument) for a shape out of bounds, an invalid optimizer or table.
 Slice from_spec(const SliceSpec& spec);
 
 // owner -> shard service: hold these slices. An existing shard of that container and number is kept
@@ -129,6 +130,8 @@ struct ShardDescription {
   std::vector<SliceSpec> slices;
   std::vector<int64_t> versions;                    // one per slice
   std::vector<int64_t> pulled_bytes, pushed_bytes;  // one per slice, since the shard was made
+  // One per slice: TableUse of training/rules/row_store.hpp; zeros: it is no table.
+  std::vector<int64_t> table_rows, table_bytes, table_made, table_forgotten;
   // One per slice: Staleness of shard_counters.hpp.
   std::vector<int64_t> stale_updates, staleness_sum, staleness_max;
   int64_t applied = 0, merged = 0, duplicate = 0, refused = 0,
@@ -270,7 +273,7 @@ auto inspect(I& f, Pulled& x) {
 }
 template <class I>
 auto inspect(I& f, SliceSpec& x) {
-  return f(x.slice, x.parameter, x.dtype, x.shape, x.offset, x.size, x.optimizer, x.shard);
+  return f(x.slice, x.parameter, x.dtype, x.shape, x.offset, x.size, x.optimizer, x.shard, x.table);
 }
 template <class I>
 auto inspect(I& f, CreateShard& x) {
@@ -287,8 +290,9 @@ auto inspect(I& f, ShardDescription& x) {
   BoundedList slices{x.slices};
   return f(x.door, x.epoch, x.rule, x.serving, x.created, x.owner_away, x.owner_trains,
            x.rate_scale, x.next_steps, slices, x.versions, x.pulled_bytes, x.pushed_bytes,
-           x.stale_updates, x.staleness_sum, x.staleness_max, x.applied, x.merged, x.duplicate,
-           x.refused, x.received);
+           x.table_rows, x.table_bytes, x.table_made, x.table_forgotten, x.stale_updates,
+           x.staleness_sum, x.staleness_max, x.applied, x.merged, x.duplicate, x.refused,
+           x.received);
 }
 template <class I>
 auto inspect(I& f, CountPushes& x) {

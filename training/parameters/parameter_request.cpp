@@ -35,19 +35,20 @@ void check_route(const std::string& parameter, const ParameterRoute& route) {
   };
   if (!is_dtype(static_cast<int64_t>(route.dtype)) || !route.shape.is_known())
     refuse("has no dtype or no known shape");
+  const int64_t extent = route.table ? kRowGroups : route.shape.size();
   int64_t end = 0;
   for (const SliceRoute& slice : route.slices) {
-    if (slice.offset != end || slice.size < 0 || slice.size > route.shape.size() - end)
+    if (slice.offset != end || slice.size < 0 || slice.size > extent - end)
       refuse("has a slice of elements ", slice.offset, " to ", slice.offset, " + ", slice.size,
-             " behind element ", end, " of ", route.shape.size());
+             " behind element ", end, " of ", extent);
     end += slice.size;
   }
-  if (route.slices.empty() || end != route.shape.size())
-    refuse("has slices for ", end, " of ", route.shape.size(), " elements");
+  if (route.slices.empty() || end != extent)
+    refuse("has slices for ", end, " of ", extent, route.table ? " groups" : " elements");
 }
 
 bool same_layout(const ParameterRoute& a, const ParameterRoute& b) {
-  return a.dtype == b.dtype && a.shape == b.shape &&
+  return a.dtype == b.dtype && a.shape == b.shape && a.table == b.table &&
          std::equal(a.slices.begin(), a.slices.end(), b.slices.begin(), b.slices.end(),
                     [](const SliceRoute& x, const SliceRoute& y) {
                       return x.offset == y.offset && x.size == y.size;
@@ -55,8 +56,10 @@ bool same_layout(const ParameterRoute& a, const ParameterRoute& b) {
 }
 
 // Rows are pulled alone if they are at most half of the parameter and no slice cuts through a row.
-// Otherwise whole slices are pulled, which this process may have cached.
+// Otherwise whole slices are pulled, which this process may have cached. Tables have no whole
+// slices.
 bool ParameterRequest::by_rows(const ParameterRoute& route) const {
+  if (route.table) return kind == Kind::rows;
   if (kind != Kind::rows || whole) return false;
   const int64_t row = row_size_of(route);
   const auto between_rows = [row](const SliceRoute& s) {
@@ -78,6 +81,13 @@ TensorType ParameterRequest::collects(const ParameterRoute& route) const {
 }
 
 Outcome ParameterRequest::check(const ParameterRoute& route, const Gradient& gradient) const {
+  if (route.table &&
+      (kind == Kind::pull || kind == Kind::write || (kind == Kind::push && !gradient.by_rows())))
+    return {Errc::invalid_argument,
+            detail::concat(parameter, " is a table ", route.dtype, route.shape,
+                           " whose rows are made on first touch, and a ", name(),
+                           " would be of all of them; read it by gather() alone, on a CPU and "
+                           "outside of branches and loops, and train it by minimize()")};
   const bool one = route.slices.size() == 1;
   const int64_t size = route.shape.size();
   if (sends()) {
@@ -111,13 +121,20 @@ bool ParameterRequest::select_rows(const ParameterRoute& route, const SliceRoute
     return true;
   }
   const std::span<const int64_t> wanted = indices.values<int64_t>();
-  const int64_t first = slice.offset / share.row_size, count = slice.size / share.row_size;
   std::vector<int64_t> here;
-  for (size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i] >= first && wanted[i] < first + count) {
-      here.push_back(wanted[i] - first);
-      share.places.push_back(static_cast<int64_t>(i));
-    }
+  const auto take_from = [&](int64_t first, int64_t count, int64_t begin, auto number) {
+    for (size_t i = 0; i < wanted.size(); ++i)
+      if (const int64_t at = number(wanted[i]); at >= first && at < first + count) {
+        here.push_back(wanted[i] - begin);
+        share.places.push_back(static_cast<int64_t>(i));
+      }
+  };
+  if (route.table) {
+    take_from(slice.offset, slice.size, 0, row_group);
+  } else {
+    const int64_t first = slice.offset / share.row_size;
+    take_from(first, slice.size / share.row_size, first, [](int64_t row) { return row; });
+  }
   share.rows = Tensor::of<int64_t>(here, Shape{static_cast<int64_t>(here.size())});
   return !here.empty();
 }
@@ -166,6 +183,7 @@ std::vector<SliceShare> ParameterRequest::cut(const ParameterRoute& route,
       const int64_t begin = slice.offset, end = begin + slice.size;
       share.gradient =
           whole                ? gradient
+          : route.table        ? rows_of_groups(gradient, begin, end)
           : gradient.by_rows() ? rows_of_slice(gradient, begin, end)
           : codec != Codec::none
               ? Gradient(codes_of_slice(codec, gradient.values, route.shape.size(), begin, end))

@@ -21,7 +21,7 @@ namespace troupe {
 
 struct SliceRoute {
   uint32_t slice = 0;
-  int64_t offset = 0, size = 0;  // elements
+  int64_t offset = 0, size = 0;  // as of Slice
   std::string task;
   ShardDoor shard;
   bool local = false;          // the shard is in this process
@@ -38,6 +38,7 @@ struct ParameterRoute {
   uint64_t seed = 0;  // of codecs that draw
   FlushPlan plan = {};
   std::optional<Optimizer> optimizer = {};
+  bool table = false;  // its rows are made on first touch, and its slices are groups of rows
 };
 
 // Requests copy by these numbers, and they come from another process. Throws:
@@ -48,9 +49,11 @@ bool same_layout(const ParameterRoute& a, const ParameterRoute& b);
 
 // The share of one slice in a request.
 struct SliceShare {
-  size_t index = 0;             // in the parameter's slices
-  Gradient gradient;            // push, write: of this slice
-  Tensor rows;                  // pull: the rows of this slice, i64 [n]; undefined: all elements
+  size_t index = 0;   // in the parameter's slices
+  Gradient gradient;  // push, write: of this slice
+  // pull: the rows of this slice, i64 [n], from its begin; of a table, as asked for. Undefined: all
+  // elements
+  Tensor rows;
   int64_t row_size = 0;         // elements; with `rows`
   std::vector<int64_t> places;  // the positions of `rows` among those asked for; empty: all, in
                                 // their order

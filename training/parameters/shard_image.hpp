@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "training/parameters/layout.hpp"
+#include "training/rules/row_image.hpp"
 #include "training/rules/rule.hpp"
 #include "troupe/training.hpp"
 
@@ -17,9 +19,11 @@ namespace troupe {
 struct SliceState {
   Slice slice;
   int64_t version = 0;  // updates applied since the initial values; never goes back within an epoch
-  int64_t next_step = 0;                                               // of the slowest replica
-  Tensor values;                                                       // [slice.size]
-  std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;  // by name, each [slice.size]
+  int64_t next_step = 0;  // of the slowest replica
+  Tensor values;          // [slice.elements()]
+  // By name, each [slice.elements()].
+  std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;
+  std::optional<RowImage> rows = {};      // of a table
   int64_t accumulators_since = 0;         // SliceValues::accumulators_since
   std::vector<ReplicaProgress> progress;  // by replica; empty for an untrained slice
 };

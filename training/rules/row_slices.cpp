@@ -7,6 +7,7 @@
 #include "devices/threads/isa.hpp"
 #include "graph/base/row_indices.hpp"
 #include "graph/base/repeat_rows.hpp"
+#include "training/rules/row_group.hpp"
 #include "training/rules/row_prefetch.hpp"
 
 namespace troupe {
@@ -181,6 +182,37 @@ Gradient rows_of_slice(const Gradient& gradient, int64_t begin, int64_t end) {
       return rows_of_slice<uint64_t>(gradient, begin, end);
   }
   throw InternalError("no elements of ", gradient.values.dtype(), " are cut");
+}
+
+Gradient rows_of_groups(const Gradient& gradient, int64_t begin, int64_t end) {
+  const std::span<const int64_t> rows = gradient.rows();
+  std::vector<size_t> here;
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (const int64_t group = row_group(rows[i]); group >= begin && group < end) here.push_back(i);
+  const auto n = static_cast<int64_t>(here.size());
+  const DType dtype = gradient.values.dtype();
+  Gradient out{Tensor::empty(dtype, Shape{n, gradient.row_size()}), Tensor::empty(DType::i64, {n})};
+  if (n == 0) return out;
+  const auto bytes = static_cast<size_t>(gradient.row_size() * size_of(dtype));
+  const char* const from = static_cast<const char*>(gradient.values.raw());
+  char* to = static_cast<char*>(out.values.mutable_raw());
+  int64_t* index = out.indices.mutable_data<int64_t>();
+  for (const size_t i : here) {
+    std::memcpy(to, from + i * bytes, bytes);
+    to += bytes;
+    *index++ = rows[i];
+  }
+  return out;
+}
+
+bool are_rows_of_groups(std::span<const int64_t> indices, int64_t count, int64_t begin,
+                        int64_t end) {
+  if (!are_rows(indices, count)) return false;
+  return (begin == 0 && end == kRowGroups) ||
+         std::all_of(indices.begin(), indices.end(), [&](int64_t row) {
+           const int64_t group = row_group(row);
+           return group >= begin && group < end;
+         });
 }
 
 Tensor with_all_rows(const Gradient& gradient, int64_t size) {

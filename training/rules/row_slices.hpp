@@ -22,6 +22,13 @@ bool are_like_rows(const Gradient& gradient, DType dtype, int64_t size);
 // each index.
 Gradient rows_of_slice(const Gradient& gradient, int64_t begin, int64_t end);
 
+// The rows of `gradient`, of any dtype, in the groups [begin, end) (training/rules/row_group.hpp),
+// as they are. Requires: a row for each index.
+Gradient rows_of_groups(const Gradient& gradient, int64_t begin, int64_t end);
+// True if all indices are in [0, count), and in these groups.
+bool are_rows_of_groups(std::span<const int64_t> indices, int64_t count, int64_t begin,
+                        int64_t end);
+
 // The same gradient with all its elements, [size].
 Tensor with_all_rows(const Gradient& gradient, int64_t size);
 

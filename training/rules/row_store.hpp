@@ -130,8 +130,8 @@ class RowStore {
   };
   std::array<Group, kRowGroups> groups_;
   TableUse use_;
-  // Of the last update: rows with their values before it. Of a row that stands twice, the first
-  // counts.
+  // The rows that the last update has changed, with their values before it. The first one counts of
+  // a row that stands twice.
   struct Before {
     std::vector<int64_t> rows;
     std::vector<char> values;

@@ -15,6 +15,7 @@
 #include "training/rules/row_prefetch.hpp"
 #include "training/rules/optimizer.hpp"
 #include "training/rules/row_slices.hpp"
+#include "training/rules/row_store.hpp"
 
 namespace troupe {
 namespace {
@@ -449,6 +450,13 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
       if (repeats(c)) c.gradient.values = repeat_rows(c.gradient.values, c.gradient.indices.size());
     gradients = all;
   }
+  if (state.table) {
+    const int64_t t = state.version + 1, age = t - state.accumulators_since;
+    state.table->update(optimizer, mean_by_rows(gradients), t, age, keep_previous);
+    if (keep_previous) state.previous_version = state.version;
+    state.version = t;
+    return true;
+  }
   const bool rows_suffice = !wants_whole_parameter(optimizer);
   if (rows_suffice && std::all_of(gradients.begin(), gradients.end(), by_rows)) {
     const Gradient mean = mean_by_rows(gradients);
@@ -484,7 +492,10 @@ bool apply_mean(const Optimizer& optimizer, std::span<const Contribution> gradie
 }
 
 void pass_update(bool keep_previous, SliceValues& state) {
-  if (keep_previous) {
+  if (state.table) {
+    state.table->pass(state.version + 1, keep_previous);
+    if (keep_previous) state.previous_version = state.version;
+  } else if (keep_previous) {
     state.previous = state.values;
     state.previous_rows = {};
     state.previous_version = state.version;

@@ -3,6 +3,7 @@
 // Owner: Shard owns the SliceValues. Thread: the shard's; `lanes` share large updates.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 namespace troupe {
 
 class Lanes;
+class RowStore;
 
 // The rows of a slice that were read last, if the reader is in this process. The next push is
 // likely to be of the same rows in the same step: then the indices are known to be valid, and the
@@ -44,6 +46,9 @@ struct SliceValues {
   RowsRead read;
   std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;  // by name, [n]
   int64_t accumulators_since = 0;  // the version at which they were zeros
+  // Of a table whose rows are made on first touch: these, with values and accumulators; `values` is
+  // empty then. It keeps the rows that changed as they were in the previous version.
+  std::shared_ptr<RowStore> table = {};
 };
 
 // Accumulators of zeros for `optimizer`. Throws: Error(invalid_argument) for an unknown optimizer.

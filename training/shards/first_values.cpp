@@ -25,7 +25,7 @@ Outcome FirstValues::add(const SetInitial& m, const Slice& slice, Memory& memory
             detail::concat("bytes ", m.byte_offset, " to ", m.byte_offset + size, " of ",
                            describe(slice), ", which has ", total, ", came after ", begun.bytes,
                            " bytes")};
-  if (!begun.values.defined()) begun.values = memory.make(slice.dtype, Shape{slice.size});
+  if (!begun.values.defined()) begun.values = memory.make(slice.dtype, Shape{slice.elements()});
   std::memcpy(static_cast<char*>(begun.values.mutable_raw()) + m.byte_offset, m.bytes.data(),
               m.bytes.size());
   begun.bytes += size;

@@ -8,10 +8,11 @@
 #include "graph/base/mutant.hpp"
 #include "graph/optimizer.hpp"
 #include "training/parameters/write_kind.hpp"
-#include "training/rules/optimizer.hpp"
 #include "training/rules/row_slices.hpp"
+#include "training/rules/row_store.hpp"
 #include "training/rules/rule_local.hpp"
 #include "training/shards/slice_fit.hpp"
+#include "training/shards/slice_values.hpp"
 
 namespace troupe {
 namespace {
@@ -35,20 +36,6 @@ Gradient copy_of(Gradient gradient) {  // the caller has the other owner
   make_writable(gradient.values);
   if (gradient.by_rows()) make_writable(gradient.indices);
   return gradient;
-}
-
-// The accumulators of the optimizer that makes the updates: the slice's, or that of the rule over
-// rounds of local steps.
-std::vector<std::pair<std::string, Tensor>> fresh_accumulators(const Aggregation& rule,
-                                                               const Slice& slice) {
-  if (!rule.local()) return zero_accumulators(*slice.optimizer, slice.dtype, slice.size);
-  auto out = zero_accumulators(outer_optimizer(rule), slice.dtype, slice.size);
-  for (auto& [name, tensor] : out) name = kOuterMomentum;
-  return out;
-}
-
-Tensor flat(Tensor values) {
-  return values.ndim() == 1 ? values : values.reshaped(Shape{values.size()});
 }
 
 }  // namespace
@@ -84,8 +71,7 @@ Outcome HeldSlice::set_initial(Tensor values) {
   if (terms_.state != ShardState::empty)
     return {Errc::stale, detail::concat("the shard is ", to_string(terms_.state),
                                         "; only an empty one takes initial values")};
-  values_.values = flat(std::move(values));
-  if (slice_.optimizer) values_.optimizer_accumulators = fresh_accumulators(terms_.rule, slice_);
+  values_ = first_values(slice_, terms_.rule, terms_.memory, std::move(values));
   return {};
 }
 
@@ -94,26 +80,10 @@ Outcome HeldSlice::check(SliceState&& state, Restored& out) const {
     return {Errc::invalid_argument,
             detail::concat("the restored state has ", describe(state.slice), " as slice ",
                            state.slice.id, ", this shard does not")};
-  if (Outcome o = check_values(slice_, state.values, "the restored values"); !o) return o;
-  if (state.version < 0)
-    return {Errc::invalid_argument,
-            detail::concat("the restored version of ", describe(slice_), " is ", state.version)};
-  out.values.version = state.version;
   out.next_step = state.next_step;
-  out.values.values = flat(std::move(state.values));
+  if (Outcome o = restored_values(slice_, terms_.rule, terms_.memory, state, out.values); !o)
+    return o;
   if (!slice_.optimizer) return {};
-  out.values.optimizer_accumulators = fresh_accumulators(terms_.rule, slice_);
-  size_t restored = 0;
-  for (auto& [name, tensor] : out.values.optimizer_accumulators)
-    for (auto& [given_name, given] : state.optimizer_accumulators)
-      if (name == given_name) {
-        if (Outcome o = check_values(slice_, given, name.c_str()); !o) return o;
-        if (!mutant(Mutant::accumulators_not_restored)) tensor = flat(std::move(given));
-        ++restored;
-      }
-  out.values.accumulators_since = restored == out.values.optimizer_accumulators.size()
-                                      ? state.accumulators_since
-                                      : state.version;
   try {
     const std::string& name = mutant(Mutant::own_rule_ignored) ? "" : slice_.parameter;
     out.rule = terms_.make_rule(terms_.rule.of(name), slice_, progress_of(state, terms_.replicas));
@@ -182,6 +152,7 @@ SliceState HeldSlice::image() const {
   s.values = values_.values;
   s.optimizer_accumulators = values_.optimizer_accumulators;
   s.accumulators_since = values_.accumulators_since;
+  if (values_.table) s.rows = values_.table->image();
   if (rule_) {
     s.next_step = rule_->next_step();
     s.progress = rule_->progress();
@@ -379,6 +350,8 @@ void HeldSlice::accept(Push&& p, Tickets tickets, ShardActions& out) {
                       tickets.empty() ? 0 : tickets.front().to, count});
     if (!mutant(Mutant::bad_gradient_taken)) p.gradient = {};
   }
+  if (const Outcome room = reserve_rows(values_, p.gradient); !room)
+    return refuse(p.replica, tickets, PushRefusal::memory, room.code, room.text, out);
   if (mutant(Mutant::ack_before_apply)) acknowledge(tickets, Errc::ok, {}, out);
   unacknowledged_[{p.replica, p.step}] = std::move(tickets);
   const int64_t open = rule_->open_to();
@@ -497,7 +470,7 @@ void HeldSlice::pull(const Pull& p, uint64_t from, ShardActions& out) {
                   detail::concat("values of ", describe(slice_), ", which are ", slice_.dtype,
                                  ", do not travel in codec ", int{p.codec}),
                   out);
-  if (p.rows.defined() && !may_name_rows(slice_, p))
+  if ((slice_.table || p.rows.defined()) && !may_name_rows(slice_, p))
     return refuse(p, from, Errc::invalid_argument, no_rows(slice_, p), out);
   if (p.step >= 0) end_steps_before(std::min(p.first, p.step), p.replica, out);
   if (answer(p, from, out)) {
@@ -552,6 +525,10 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
   } else {
     const Failure failed = failure_of([&] {
       fail_point(FailPoint::shard_pull_before_answer);
+      if (values_.table) {
+        answer.values = table_rows(slice_, p, values_, previous && rule_);
+        return;
+      }
       answer.values = !previous ? values_.values
                       : rule_   ? previous_values(values_)
                                 : written_.before(values_.values);
@@ -583,7 +560,7 @@ bool HeldSlice::answer(const Pull& p, uint64_t from, ShardActions& out) {
 // index tensor; a remote request's tensor has no other owner. Keeps the values only if the next
 // update must preserve them.
 void HeldSlice::note_read(const Pull& p, const Pulled& answer) {
-  if (!rule_ || !p.rows.defined() || p.rows.unique()) return;
+  if (!rule_ || !p.rows.defined() || p.rows.unique() || values_.table) return;
   const bool kept = aggregation() == Aggregation::sync && terms_.replicas.size() == 1 &&
                     answer.version == values_.version;
   values_.read = {p.replica,     p.step, p.rows, p.row_size, kept ? answer.values : Tensor{},

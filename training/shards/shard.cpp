@@ -56,6 +56,11 @@ Outcome Shard::set_replicas(const Aggregation& rule, std::vector<ReplicaProgress
       const Aggregation own = rule.of(slice.slice().parameter);
       rules[id] = terms_->make_rule(own, slice.slice(), replicas);
       check_rule(own, *slice.slice().optimizer, describe(slice.slice()));
+      if (own.local() && slice.slice().table)
+        throw Error(Errc::invalid_argument, describe(slice.slice()), " is a table whose rows are ",
+                    "made on first touch, and ", to_string(own),
+                    " copies parameters whole in each ",
+                    "round; train it with sync, ssp:S or async");
     }
   } catch (const Error& e) {
     return {e.code(), e.what()};

@@ -20,12 +20,14 @@ enum class PushRefusal : uint8_t {
   gap,          // too far ahead in sequence
   step,         // too far ahead, or older than the remembered steps
   not_finite,   // NaN or infinity in a gradient
+  memory,       // no room for the rows that it would make
   late,         // its update was made without it; acknowledged, as its replica goes on
   kCount,
 };
 inline constexpr size_t kPushRefusals = static_cast<size_t>(PushRefusal::kCount);
 inline constexpr std::array<const char*, kPushRefusals> kPushRefusalNames = {
-    "epoch", "incarnation", "unknown", "not serving", "type", "gap", "step", "not finite", "late"};
+    "epoch", "incarnation", "unknown",    "not serving", "type",
+    "gap",   "step",        "not finite", "memory",      "late"};
 
 // Updates of one slice from gradients of values that their replica had pulled before: between both
 // were `sum` other updates, and at most `max`.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "training/parameters/messages.hpp"
+#include "training/rules/row_store.hpp"
 #include "training/shards/shard.hpp"
 
 namespace troupe {
@@ -22,6 +23,12 @@ inline ShardDescription describe_shard(const Shard& shard) {
     const SliceUse& use = shard.find(slice.id)->use();
     out.pulled_bytes.push_back(use.pulled_bytes);
     out.pushed_bytes.push_back(use.pushed_bytes);
+    const RowStore* const table = shard.find(slice.id)->values().table.get();
+    const TableUse rows = table ? table->use() : TableUse{};
+    out.table_rows.push_back(rows.rows);
+    out.table_bytes.push_back(rows.bytes);
+    out.table_made.push_back(rows.made);
+    out.table_forgotten.push_back(rows.forgotten);
     out.stale_updates.push_back(use.staleness.updates);
     out.staleness_sum.push_back(use.staleness.sum);
     out.staleness_max.push_back(use.staleness.max);

@@ -9,7 +9,7 @@ Gradient decoded(const Push& p, const Slice& slice, const ShardMemory& memory) {
   const auto kind = static_cast<Codec::Kind>(p.codec);
   const int64_t begin = slice.offset, end = begin + slice.size;
   const bool fits = has_residual(kind) ? slice.dtype == DType::f32 : is_wide_float(slice.dtype);
-  if (p.write != 0 || !is_codec(p.codec) || !fits ||
+  if (p.write != 0 || slice.table || !is_codec(p.codec) || !fits ||
       !are_codes(kind, p.gradient.values, begin, end))
     return p.gradient;
   Tensor out;  // without room in the pool the gradient is on the heap, as new values are

@@ -73,7 +73,8 @@ Counter counter(Graph& graph, std::string_view name, int64_t first = 0, Origin a
 // first.
 
 // ----------------------------------------------------------------------------------------------
-// Tables whose rows are made on first touch, for more rows than memory holds.
+// Tables whose rows are made on first touch, for more rows than memory holds. Implemented in
+// ops/state/parameter.cpp; docs/large_tables.md has the limits.
 
 // The first values of a row: a pure function of the table's name, seed, row and column.
 struct FirstRows {
@@ -89,6 +90,15 @@ struct TableOptions {
   int64_t rows_max = 0;  // at least 64, 1/64 of them for each group of rows by hash; 0: no limit
   friend bool operator==(const TableOptions&, const TableOptions&) = default;
 };
+
+// A parameter [rows, columns...], f32 or f64, for gather() alone. An update makes the rows that it
+// touches, with accumulators as new, and then forgets rows by `forget_after`, and the least
+// recently touched ones beyond `rows_max`; a forgotten row is new at its next touch. A read makes
+// no row: it gets the first values of one that is not there. Throws: Error(invalid_argument) for a
+// shape without rows or of more than 2^56 elements, options out of range, and a name in use.
+Output table_parameter(Graph& graph, std::string_view name, const Shape& shape,
+                       const TableOptions& options = {}, DType dtype = DType::f32,
+                       Origin at = Origin::here());
 
 // ----------------------------------------------------------------------------------------------
 // Queues: tuples of tensors that wait between steps, in the memory of one process. Implemented in
