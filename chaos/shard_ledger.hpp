@@ -35,6 +35,7 @@
 
 #include "chaos/history.hpp"
 #include "chaos/shard_replay.hpp"
+#include "chaos/table_hash.hpp"
 #include "training/parameters/parameter_client.hpp"
 #include "training/shards/shard.hpp"
 
@@ -220,7 +221,8 @@ class ShardLedger {
   }
   template <class Values>  // SliceValues, SliceState
   State state_of(const Values& now) const {
-    State out{.values = hash_of(now.values), .anew = now.accumulators_since == now.version};
+    State out{.values = add_rows(hash_of(now.values), rows_in(now)),
+              .anew = now.accumulators_since == now.version};
     out.all = out.travelling = out.values;
     if (expected_.values != Codec::none && now.values.defined()) {
       Tensor coded = encode_values(expected_.values, now.values,
@@ -431,8 +433,8 @@ class ShardLedger {
     book.epoch = shard.epoch();
     book.version = version;
     if (!changed || !exact(slice.id)) return;
-    const Tensor values = shard.values(slice.id);
-    const uint64_t hash = fnv(kFnvStart, values.raw(), static_cast<size_t>(values.byte_size()));
+    const SliceValues& values = shard.find(slice.id)->values();
+    const uint64_t hash = add_rows(hash_of(values.values), rows_in(values));
     chain_[{slice.id, version}] = hash;
     if (!golden_) return;
     const auto want = golden_->find({slice.id, version});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chaos/history.hpp"
+#include "training/rules/row_store.hpp"
 #include "training/rules/update.hpp"
 #include "training/shards/shard.hpp"
 
@@ -39,7 +40,7 @@ class ShardReplay {
       const bool anew = before ? before->rule.local() != update.rule.local() ||
                                      before->optimizer.kind != update.optimizer.kind
                                : state.accumulators_since == state.version;
-      if (anew) {
+      if (anew && !state.table) {
         state.optimizer_accumulators =
             zero_accumulators(update.optimizer, state.values.dtype(), state.values.size());
         state.accumulators_since = state.version;
@@ -60,6 +61,7 @@ class ShardReplay {
       throw Violation{"I8", detail::concat("slice ", slice, " has version ", now.version,
                                            ", and its updates end at ", state.version)};
     bool same = has_bits(state.values, now.values);
+    if (now.table) same = same_rows(state.table->image(), now.table->image());
     for (size_t i = 0; i < now.optimizer_accumulators.size(); ++i)
       same = same &&
              has_bits(state.optimizer_accumulators[i].second, now.optimizer_accumulators[i].second);
@@ -78,6 +80,7 @@ class ShardReplay {
     SliceValues out{.version = now.version, .values = now.values};
     out.optimizer_accumulators = now.optimizer_accumulators;
     out.accumulators_since = now.accumulators_since;
+    if (now.table) out.table = now.table->copy();
     make_writable(out.values);
     for (auto& [name, values] : out.optimizer_accumulators) make_writable(values);
     return out;

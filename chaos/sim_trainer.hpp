@@ -436,7 +436,8 @@ class SimTrainer final : public TrainProgram {
   // Calls `done` when the last pull has ended.
   void pull_all(std::function<void(Errc, const std::string& text, const Weights&)> done) {
     ParameterPort* port = master_.process().services().port(master_.session());
-    const std::vector<ParameterSpec> parameters = group_->in_graph().made();
+    std::vector<ParameterSpec> parameters = group_->in_graph().made();
+    std::erase_if(parameters, [](const ParameterSpec& p) { return p.table.has_value(); });
     const auto seen = std::make_shared<Weights>();
     const WhenDone ended = when_all(
         parameters.size(), [seen, done = std::move(done)](Errc code, const std::string& text) {

@@ -39,6 +39,7 @@ enum class Mutant : uint8_t {
   replay_any_round,
   record_reads_again,
   accumulators_not_restored,
+  touch_not_restored,
   image_a_step_ahead,
   image_without_window,
   cache_over_epochs,

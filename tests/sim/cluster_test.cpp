@@ -24,6 +24,7 @@ const sim::Scenario cluster_worker_kill = scenario("cluster-worker-kill");
 const sim::Scenario cluster_compressed = scenario("cluster-compressed");
 const sim::Scenario cluster_residuals = scenario("cluster-residuals");
 const sim::Scenario cluster_ps_kill = scenario("cluster-ps-kill");
+const sim::Scenario cluster_table = scenario("cluster-table");
 const sim::Scenario cluster_folder_away = scenario("cluster-folder-away");
 const sim::Scenario cluster_start_kill = scenario("cluster-start-kill");
 const sim::Scenario cluster_start_cut = scenario("cluster-start-cut");
@@ -97,6 +98,10 @@ TEST_CASE("cluster-worker-kill: a worker killed within a step and started again 
 
 TEST_CASE("cluster-ps-kill: a killed ps is restored with all others, and no bit changes") {
   cluster_ps_kill.run();
+}
+
+TEST_CASE("cluster-table: rows made and forgotten are those of a run in which no ps has died") {
+  cluster_table.run();
 }
 
 TEST_CASE("cluster-folder-away: checkpoints that cannot be read for a while are waited for") {

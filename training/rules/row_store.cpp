@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "devices/threads/isa.hpp"
+#include "graph/base/mutant.hpp"
 #include "training/rules/optimizer.hpp"
 
 namespace troupe {
@@ -418,7 +419,7 @@ void RowStore::restore(const RowImage& image) {
     Group& group = groups_[static_cast<size_t>(row_group(from->row))];
     const uint32_t slot = make(from->row, group.index);
     RowRecord& to = writable(slot);
-    to.touched = from->touched;
+    to.touched = mutant(Mutant::touch_not_restored) ? 0 : from->touched;
     const auto bytes = static_cast<size_t>(layout_.row_bytes());
     std::memcpy(to.part(layout_, 0), from->part(image.layout, 0), bytes);
     for (size_t k = 0; k < layout_.accumulators.size(); ++k) {

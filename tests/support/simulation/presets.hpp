@@ -102,6 +102,20 @@ inline std::vector<Preset> presets() {
        lose_and_kill(1, 2)},
 
       {"cluster-ps-kill", 10, checkpoints, kill_ps},
+      // Rows of a table are made on first touch, and forgotten.
+      {"cluster-table", 30,
+       [](Draw& draw, SimClusterOptions& o) {
+         checkpoints(draw, o);
+         o.build = table_network;
+         o.hidden = draw.between(6, 7);
+         o.steps = draw.between(5, 8);
+         o.pace_ms = draw.chance(0.5) ? 300 : 0;
+       },
+       [](PresetFaults& plan) {
+         plan.lose_messages();
+         plan.kill_workers(plan.draw.between(0, 1));
+         plan.kill_ps(1);
+       }},
       {"cluster-folder-away", 20, checkpoints,
        [](PresetFaults& plan) {
          kill_ps(plan);

@@ -8,6 +8,7 @@
 
 #include "chaos/sim_cluster_options.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/parameters.hpp"
 #include "troupe/optimizer.hpp"
 
 namespace troupe::sim {
@@ -49,6 +50,46 @@ inline std::vector<Tower> small_network(Graph& graph, const SimClusterOptions& o
     t.update = minimize(t.loss, optimizer);
     t.feeds = {images, labels};
     t.batch = [replica, all = o.replicas](int64_t step) { return small_batch(replica, step, all); };
+  }
+  return towers;
+}
+
+// The same data, and ids of rows: some of 40, of which each is now and then forgotten.
+inline std::vector<Tensor> table_batch(int64_t replica, int64_t step, int64_t replicas) {
+  std::vector<Tensor> out = small_batch(replica, step, replicas);
+  Tensor ids = Tensor::empty(DType::i64, Shape{5});
+  Draw draw(static_cast<uint64_t>(1'000'000 + step * replicas + replica));
+  for (int i = 0; i < 5; ++i)
+    ids.mutable_data<int64_t>()[i] = static_cast<int64_t>(draw.below(40)) * 25'000'000'003;
+  out.push_back(ids);
+  return out;
+}
+
+// A network that reads a table of 10^12 rows, which are made on first touch. `o.hidden`: chooses
+// how rows are forgotten.
+inline std::vector<Tower> table_network(Graph& graph, const SimClusterOptions& o,
+                                        const std::vector<int32_t>& replicas) {
+  std::vector<Tower> towers;
+  Optimizer optimizer = sgd(0.1);
+  optimizer.kind = o.optimizer;
+  const Output first = truncated_normal(graph, Shape{4, 3}, 0, 0.5, 12);
+  TableOptions options{.first = {FirstRows::Kind::uniform, -0.5, 0.5, 11}};
+  (o.hidden % 2 == 0 ? options.forget_after : options.rows_max) = o.hidden % 2 == 0 ? 2 : 64;
+  for (const int32_t replica : replicas) {
+    auto scope = graph.scope({.name = detail::concat("tower", replica),
+                              .device = detail::concat("/job:worker/task:", replica),
+                              .replica = replica});
+    Tower& t = towers.emplace_back();
+    t.replica = replica;
+    const Output images = placeholder(graph, DType::f32, {-1, 4}, "images");
+    const Output labels = placeholder(graph, DType::i64, {-1}, "labels");
+    const Output ids = placeholder(graph, DType::i64, {-1}, "ids");
+    const Output rows = gather(table_parameter(graph, "emb", {1'000'000'000'000, 4}, options), ids);
+    const Output h = matmul(images + rows, parameter("w", first));
+    t.loss = reduce_mean(softmax_cross_entropy(h, labels));
+    t.update = minimize(t.loss, optimizer);
+    t.feeds = {images, labels, ids};
+    t.batch = [replica, all = o.replicas](int64_t step) { return table_batch(replica, step, all); };
   }
   return towers;
 }
