@@ -23,7 +23,7 @@ struct NodeOptions;  // troupe/cluster.hpp
 // the update of a step. sync_backup: the slowest replicas of a step are left out. async: each push
 // at once. ssp: the same, with a bound between replicas. local: each replica does a round of steps
 // by itself, and then all take the mean of their values. docs/learning_protocols.md compares them.
-// Parameters may have rules of their own: async or ssp, beside others under sync, async or ssp.
+// Parameters may have rules of their own: sync, async or ssp, beside others under these.
 struct Aggregation {
   enum class Kind : uint8_t { sync, sync_backup, async, ssp, local } kind = Kind::sync;
   // sync_backup: replicas left out; ssp: steps that one may be ahead; local: steps of a round
@@ -104,7 +104,7 @@ struct TrainOptions {
   enum class BadGradients : uint8_t { fail, skip, roll_back } bad_gradients = BadGradients::fail;
   int64_t roll_backs_max = 3;
   // Fewer bytes for gradients, and for values that training steps pull: a codec for all trained
-  // parameters, or by name or begin of names, "fc1/w=int8,conv*=bf16,none". bf16, f16; for
+  // parameters, or by pattern of names, "fc1/w=int8,conv*=bf16,none". bf16, f16; for
   // gradients alone int8, topk:F, sign. Rows, and values for other runs, travel as they are. The
   // same wherever shards stand, so synchronous training has the same bits (docs/compression.md).
   // train() throws Error(invalid_argument) for names and codecs that do not fit.
@@ -165,7 +165,7 @@ struct TrainResult {
   double seconds = 0;
   std::string weights_sha256;  // of all parameters but tables, in name order: dtype, shape, bytes
   int64_t recoveries = 0;
-  // By rules other than sync: acknowledged steps that were lost with a shard.
+  // By rules whose steps do not repeat their bits: acknowledged steps that were lost with a shard.
   int64_t lost_updates = 0;
   std::string checkpoint;  // path of the newest manifest, or of the one resumed from; empty: none
   std::string unsaved;     // why the last step has no checkpoint; empty: it has, or none was wanted
@@ -231,8 +231,8 @@ void set_rule(Session& session, const Aggregation& rule, int64_t step = 0);
 // next step.
 double rate_scale(Session& session);
 void set_rate_scale(Session& session, double scale);
-// The same for the training that goes on, as set_rule(), which says from which step on, and who may
-// call it when. It counts in place of what a pause of that step sets, until a later pause or call.
+// The same for the training that goes on, as set_rule(), which says from which step on, and on
+// which threads. It counts in place of what a pause of that step sets, until a later pause or call.
 void set_rate_scale(Session& session, double scale, int64_t step);
 
 // Gives parameters of the session's graph these values, by name; the others keep theirs. All

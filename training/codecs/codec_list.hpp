@@ -1,7 +1,7 @@
 // CodecList: the codecs of a training by the name of the parameter, as the program writes them:
 // "bf16" for all, or "fc1/w=int8,conv*=bf16,none". An entry is CODEC for all other parameters, or
-// NAME=CODEC, where a name that ends in * stands for the begin of names. A whole name comes before
-// a begin, a longer begin before a shorter one.
+// NAME=CODEC, where a star in the name stands for any text. A whole name comes before a pattern, a
+// longer pattern before a shorter one.
 // Owner: a value. Thread: any.
 #pragma once
 

@@ -1,6 +1,6 @@
 // RuleBySteps: the rules under which a step is one update for all replicas. It holds the gradients
 // of the open step and of those ahead, in rounds; a kind says when a round is whole, and what
-// becomes of gradients that come after it. Kinds: rule_sync.cpp, rule_backup.cpp.
+// becomes of gradients that come after it. Kinds: rule_sync.cpp, rule_backup.cpp, rule_local.cpp.
 // Owner: as AggregationRule. Thread: as AggregationRule.
 #pragma once
 
