@@ -170,8 +170,9 @@ Actor::behavior_type run_control(Self self, const ControlPort& port) {
 
 }  // namespace
 
+// It is no work for its process until somebody asks.
 ControlActor spawn_control(caf::actor_system& system, ControlPort port) {
-  return system.spawn(run_control, std::move(port));
+  return system.spawn<caf::lazy_init>(run_control, std::move(port));
 }
 
 }  // namespace troupe
