@@ -51,8 +51,8 @@ class SlowAgent final : public caf::monitorable_actor {
   SlowAgent(caf::actor_config& config, bool holds) : monitorable_actor(config), held_(holds) {}
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit*) override {
     if (!message->content().match_elements<Describe>()) return;
-    message->sender->enqueue(nullptr, message->mid.response_id(), caf::make_message(Description{}),
-                             nullptr);
+    message->sender->enqueue(nullptr, message->mid.response_id(),
+                             caf::make_message(Description{.devices = devices}), nullptr);
     asked_ = true;
     while (held_) std::this_thread::yield();
   }
@@ -60,6 +60,7 @@ class SlowAgent final : public caf::monitorable_actor {
     while (!asked_) std::this_thread::yield();
   }
   void go_on() { held_ = false; }
+  std::vector<std::string> devices = {"/job:worker/task:1/device:cpu:0"};
 
   static caf::actor make(Process& process, bool holds) {
     caf::actor_config config;
@@ -120,6 +121,24 @@ TEST_CASE("what came of an older link to the same process says nothing of the ne
   SlowAgent::of(first).go_on();
   CHECK(rig.members.wait_for({"/job:worker/task:1"}, std::chrono::seconds(20)).empty());
   CHECK(rig.members.find("/job:worker/task:1").agent.id() == second.id());
+}
+
+TEST_CASE("a member without devices is a visitor: it is no member, and nobody hears of its end") {
+  Rig rig;
+  SlowListener listener;
+  listener.held = false;
+  rig.members.add_listener(&listener);
+  const caf::actor visitor = SlowAgent::make(rig.process, false);
+  SlowAgent::of(visitor).devices.clear();
+  rig.members.up(member(1), visitor);
+  SlowAgent::of(visitor).await_question();
+  rig.members.up(member(2), rig.agent());  // described after it
+  CHECK(rig.members.wait_for({"/job:worker/task:2"}, std::chrono::seconds(20)).empty());
+  CHECK(rig.members.agents().count("/job:worker/task:1") == 0);
+  rig.members.down(member(1), "it has left");
+  CHECK(listener.told == 1);
+  rig.members.remove_listener(&listener);
+  listener.removed = true;
 }
 
 TEST_CASE("a late listener hears of members that are up already") {
