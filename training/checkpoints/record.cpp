@@ -333,7 +333,8 @@ void begin_record(Disk& disk, const std::string& dir, const RecordTerms& terms, 
     file.write(text_of(all));
     file.commit();
   };
-  if (std::find(names.begin(), names.end(), kTerms) == names.end()) {
+  const bool terms_there = std::find(names.begin(), names.end(), kTerms) != names.end();
+  if (!terms_there || newest_part(disk, dir) == 0) {  // or the training never began
     if (at > 0)
       throw Error(Errc::invalid_argument,
                   "a record begins with its training, and this one goes on ", "at step ", at, "; ",

@@ -170,7 +170,9 @@ TEST_CASE("a record of another training is refused") {
   };
   CHECK(begin(terms_of(), true, Errc::invalid_argument, 4).find("goes on at step 4") !=
         std::string::npos);
-  begin_record(disk, kDir, terms_of(), true, 0);  // there was no checkpoint to resume from
+  begin_record(disk, kDir, terms_of(), true, 0);   // there was no checkpoint to resume from
+  begin_record(disk, kDir, terms_of(), false, 0);  // and that training has not begun
+  Writing(disk, part(1, 0)).chunk(2);
   CHECK(begin(terms_of(), false, Errc::invalid_argument).find("has a record already") !=
         std::string::npos);
   begin_record(disk, kDir, terms_of(), true, 2);
@@ -181,7 +183,6 @@ TEST_CASE("a record of another training is refused") {
   other = terms_of();
   other.checkpoint_every = 3;  // the barriers of both are each six steps
   begin_record(disk, kDir, other, true, 2);
-  Writing(disk, part(1, 0)).chunk(2);
   CHECK(read(disk).terms.checkpoint_every == 6);
 }
 
