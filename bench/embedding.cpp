@@ -1,7 +1,9 @@
-// embedding [--rows A,B] [--bulk N]: rows of two tables of different size, read and trained in one
-// process. A step reads 32 rows at random and updates them with adagrad; `of_smaller` is its time
-// with the larger table divided by that with the smaller one, the median of pairs of turns. Bulk
-// steps read, and read and update, N rows, as bytes a second beside what memory gives to a copy.
+// embedding [--rows A,B] [--bulk N] [--table 1]: rows of two tables of different size, read and
+// trained in one process. A step reads 32 rows at random and updates them with adagrad;
+// `of_smaller` is its time with the larger table divided by that with the smaller one, the median
+// of pairs of turns. Bulk steps read, and read and update, N rows, as bytes a second beside what
+// memory gives to a copy. With --table the rows are those of table_parameter() of 10^12 rows, of
+// which so many exist, and `of_declared` compares it with one of as many declared rows as exist.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -10,6 +12,7 @@
 
 #include "bench/bench.hpp"
 #include "troupe/ops.hpp"
+#include "troupe/ops/parameters.hpp"
 #include "troupe/optimizer.hpp"
 #include "troupe/session.hpp"
 
@@ -39,17 +42,34 @@ std::vector<int64_t> sizes_of(const std::string& text) {
   return sizes;
 }
 
+constexpr int64_t kDeclared = 1'000'000'000'000;
+
 class Table {
  public:
-  explicit Table(int64_t rows)
-      : rows_(rows), session_(Session::local(graph_, {.threads = 1})), random_(1) {
-    const Output table = parameter("table", fill(graph_, {rows, kWidth}, 0.5));
+  // `declared`: 0: a dense table of `rows` rows; otherwise rows are made on first touch.
+  Table(int64_t rows, int64_t declared)
+      : rows_(rows),
+        stride_(declared > 0 ? declared / rows : 1),
+        session_(Session::local(graph_, {.threads = 1})),
+        random_(1) {
+    const Output table =
+        declared == 0 ? parameter("table", fill(graph_, {rows, kWidth}, 0.5))
+                      : table_parameter(graph_, "table", {declared, kWidth},
+                                        {.first = {.kind = FirstRows::Kind::constant, .a = 0.5}});
     const Output ids = placeholder(graph_, DType::i64, {-1});
     const Output read = gather(table, ids);
     const Output loss = reduce_mean(square(read));
     const Output update = minimize(loss, adagrad(0.01));
     read_ = session_.prepare({reduce_sum(read)}, {ids});
     step_ = session_.prepare({loss, update}, {ids});
+    if (declared == 0) return;
+    constexpr int64_t kTouched = 50'000;  // at a time, until all exist
+    for (int64_t first = 0; first < rows; first += kTouched) {
+      Tensor some = Tensor::empty(DType::i64, {std::min(kTouched, rows - first)});
+      for (int64_t k = 0; k < some.size(); ++k)
+        some.mutable_data<int64_t>()[k] = (first + k) * stride_;
+      step_({some});
+    }
   }
   // Seconds of `steps` steps, each with `count` rows.
   double train(int64_t count, int steps) { return run(step_, count, steps); }
@@ -62,14 +82,14 @@ class Table {
       ids.push_back(Tensor::empty(DType::i64, {count}));
       for (int64_t k = 0; k < count; ++k)
         ids.back().mutable_data<int64_t>()[k] =
-            static_cast<int64_t>(random_() % static_cast<uint64_t>(rows_));
+            static_cast<int64_t>(random_() % static_cast<uint64_t>(rows_)) * stride_;
     }
     const auto begin = std::chrono::steady_clock::now();
     for (const Tensor& one : ids) call({one});
     return seconds_since(begin);
   }
 
-  const int64_t rows_;
+  const int64_t rows_, stride_;
   Graph graph_;
   Session session_;
   Callable read_, step_;
@@ -96,9 +116,10 @@ int embedding(const Options& options) {
   const int64_t bulk = options.integer("bulk", 65'536);
   if (bulk < 1 || bulk > 10'000'000)
     throw Error(Errc::invalid_argument, "--bulk wants 1 to 10,000,000 rows, got ", bulk);
+  const bool on_touch = options.integer("table", 0) != 0;
   std::vector<std::unique_ptr<Table>> tables;
   for (const int64_t rows : sizes) {
-    tables.push_back(std::make_unique<Table>(rows));
+    tables.push_back(std::make_unique<Table>(rows, on_touch ? kDeclared : 0));
     tables.back()->train(kFew, kSteps);  // caches, branches and the pool grow warm
     tables.back()->train(bulk, 3);
   }
@@ -110,7 +131,7 @@ int embedding(const Options& options) {
   }
   const auto say = [&](const char* metric, double value, const char* unit, int64_t rows,
                        const char* statistic) {
-    report(options, "embedding", metric, value, unit,
+    report(options, on_touch ? "embedding_table" : "embedding", metric, value, unit,
            {{"rows", std::to_string(rows)},
             {"width", std::to_string(kWidth)},
             {"statistic", detail::concat("\"", statistic, "\"")}});
@@ -122,6 +143,14 @@ int embedding(const Options& options) {
   say("of_smaller", quantile(ratios, 0.5), "ratio", sizes[1], "median");
   say("of_smaller_best", quantile(times[1], 0) / quantile(times[0], 0), "ratio", sizes[1],
       "minimum");
+  if (on_touch) {
+    Table declared(sizes[0], sizes[0]);
+    declared.train(kFew, kSteps);
+    std::vector<double> of_declared;
+    for (int turn = 0; turn < kTurns; ++turn)
+      of_declared.push_back(tables[0]->train(kFew, kSteps) / declared.train(kFew, kSteps));
+    say("of_declared", quantile(of_declared, 0.5), "ratio", sizes[0], "median");
+  }
   const double memory = copy_bytes_per_second();
   for (size_t i : {0, 1}) {
     const int steps = static_cast<int>(std::max<int64_t>(3, 2'000'000 / bulk));

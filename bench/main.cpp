@@ -103,8 +103,10 @@ void usage(std::ostream& out) {
          "W "
          "threads\n"
          "  shard [--kib K] [--workers W]           pushes of K KiB a second that shards take\n"
-         "  embedding [--rows A,B] [--bulk N]       rows of tables of A and B rows, read and "
-         "trained\n"
+         "  embedding [--rows A,B] [--bulk N] [--table 1]\n"
+         "                                          rows of tables of A and B rows, read and "
+         "trained;\n"
+         "                                          --table: made on first touch\n"
          "  rules [--only A,B] [--updates N] [--shards S] [--svg FILE]\n"
          "        [--spread-percent S] [--delay-percent D]\n"
          "                                          the aggregation rules with workers in virtual "
@@ -143,7 +145,7 @@ int main(int argc, char** argv) {
       {"push_pull", {push_pull, {"mib"}}},
       {"scale", {scale, {"model", "workers", "rule", "rounds", "steps"}}},
       {"shard", {shard, {"kib", "workers"}}},
-      {"embedding", {embedding, {"rows", "bulk"}}},
+      {"embedding", {embedding, {"rows", "bulk", "table"}}},
       {"rules", {rules, {"only", "updates", "shards", "svg", "spread-percent", "delay-percent"}}},
       {"collective", {collective, {"mib", "kib", "processes"}}},
       {"transfer", {transfer, {"mib", "rounds"}}},
