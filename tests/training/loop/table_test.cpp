@@ -26,7 +26,7 @@ std::vector<int64_t> ids_of(int64_t replica, int64_t step) {
 // Two towers that read a table of 10^12 rows, or a dense one of the rows that occur.
 struct TableFit {
   explicit TableFit(const Optimizer& optimizer, bool dense, const TableOptions& options = kUniform,
-                    const std::vector<std::string>& devices = {"", ""}) {
+                    const std::vector<std::string>& devices = {"", ""}, bool changed = false) {
     Tensor first = Tensor::empty(DType::f32, Shape{kIds, kWidth});
     for (int64_t id = 0; id < kIds; ++id)
       FirstRowValues(options.first, "emb")
@@ -41,7 +41,9 @@ struct TableFit {
       const Output w = parameter("w", truncated_normal(graph, {kWidth, 3}, 0, 0.5, 11));
       const Output read = gather(emb, ids);
       const Output loss = reduce_mean(square(matmul(read, w) - 1.0));
-      all.push_back({i, loss, minimize(loss, optimizer), {ids}, [i, dense](int64_t step) {
+      const Output update =
+          changed ? apply_gradients(changed_gradients(loss), optimizer) : minimize(loss, optimizer);
+      all.push_back({i, loss, update, {ids}, [i, dense](int64_t step) {
                        std::vector<int64_t> rows = ids_of(i, step);
                        if (!dense)
                          for (int64_t& row : rows) row = far_row(row);
@@ -50,6 +52,9 @@ struct TableFit {
                      }});
       if (i == 0) reads = read, fed = ids;
     }
+  }
+  static std::vector<ParameterGradient> changed_gradients(Output loss) {
+    return clip_by_global_norm(add_weight_decay(parameter_gradients(loss), 0.1), 0.2);
   }
   // All rows that occur, after the training.
   Tensor rows(Session& session, bool dense) const {
@@ -112,6 +117,15 @@ TEST_CASE("a table of 10^12 rows learns as a dense one of the rows that occur, t
     CHECK(got.there > 20);
     CHECK(got.made == got.there);
   }
+}
+
+TEST_CASE("clipping by the norm of all gradients and weight decay take the rows of a table") {
+  const TrainOptions options{.steps = 6};
+  const TableFit dense(adagrad(0.1), true, kUniform, {"", ""}, true);
+  const TableFit table(adagrad(0.1), false, kUniform, {"", ""}, true);
+  const Trained wanted = alone(dense, options, 1, true), got = alone(table, options, 2);
+  CHECK(same_bits(got.rows, wanted.rows));
+  CHECK(!same_bits(got.rows, alone(TableFit(adagrad(0.1), false), options, 2).rows));
 }
 
 TEST_CASE("a table has the same bits on 1, 2 and 4 shards and processes, with rows forgotten") {
