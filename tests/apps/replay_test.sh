@@ -34,6 +34,10 @@ for dead in worker ps; do
   alone "after-$dead" --rule ssp:2 --replay "$out/record-$dead"
   same "killed-$dead" "after-$dead"
 done
+for dead in worker ps; do  # a replay that loses a process
+  on_cluster "again-without-$dead" --rule async --kill "$dead" --replay "$out/record-async"
+  same async "again-without-$dead"
+done
 on_cluster switched --switch 30=async,70=sync-backup:1,90=ssp-damped:1 --record "$out/record-switched"
 alone switched-alone --switch 30=async,70=sync-backup:1,90=ssp-damped:1 --replay "$out/record-switched"
 same switched switched-alone
@@ -60,4 +64,4 @@ grep -q "weights sha256 $(hash_of killed-ps)" "$out/log" || fail 'troupe replay 
 expect 64 'has no record of a training that has ended' "$build/troupe" replay "$out" -- true
 expect 64 'replay wants one DIR' "$build/troupe" replay "$out"
 [ "$failures" = 0 ] || exit 1
-echo "the order of 6 runs, repeated: the same weights; 2 of them lost a process, and $tried requests were refused"
+echo "the order of 6 runs, repeated: the same weights; 2 of them and 2 replays lost a process, and $tried requests were refused"
