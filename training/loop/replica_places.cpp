@@ -111,14 +111,12 @@ void ReplicaPlaces::move_from_lost(Millis now, ReplicaActions& out) {
     }
     const auto to = target(entry->first, place);
     if (!to) continue;  // until another task comes
-    if (left)
-      move_between_steps(entry, *to, place + " has left", out);
-    else
-      move(entry, *to,
-           since == away_since_.end()
-               ? place + " is not there"
-               : detail::concat(place, " has been away for ", seconds(now - since->second), " s"),
-           out);
+    move(entry, *to,
+         left ? place + " has left"
+         : since == away_since_.end()
+             ? place + " is not there"
+             : detail::concat(place, " has been away for ", seconds(now - since->second), " s"),
+         out);
   }
 }
 

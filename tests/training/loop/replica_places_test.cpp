@@ -187,22 +187,33 @@ TEST_CASE("a worker that leaves keeps its replicas if nobody can take them") {
   CHECK(places.see(workers({0, 1, 3}), workers({0, 1}), Millis(2)).moves.size() == 2);
 }
 
-// Whatever comes and goes: at most as many moves as are needed, and every step starts at last.
 TEST_CASE("replicas of a worker that has left, though its step ran on, are not waited for") {
   ReplicaPlaces places(named(2), Millis(5000));
   places.see(workers({0, 1}), {}, Millis(0));
   places.begin(1, 3, Millis(10));
   CHECK(places.see(workers({0, 1}), workers({1}), Millis(100)).moves.empty());
-  CHECK(places.see(workers({0}), {}, Millis(200)).moves.empty());  // its step has not ended yet
-  CHECK(texts(places.ended(1, Millis(210))) ==
+  CHECK(texts(places.see(workers({0}), {}, Millis(200))) ==
         std::vector<std::string>{"replica 1 moves from /job:worker/task:1 to /job:worker/task:0: "
                                  "/job:worker/task:1 has left"});
+  CHECK(places.ended(1, Millis(210)).moves.empty());
   // A later absence without a word is waited out.
   CHECK(places.see(workers({0, 1}), {}, Millis(300)).moves.size() == 1);
   CHECK(places.see(workers({0}), {}, Millis(400)).moves.empty());
   CHECK(places.tick(Millis(5400)).moves.size() == 1);
 }
 
+TEST_CASE("a step that waits for a worker that has left is taken by the next one that comes") {
+  ReplicaPlaces places(named(1), Millis(5000));
+  places.see(workers({0}), {}, Millis(0));
+  CHECK(places.see(workers({0}), workers({0}), Millis(100)).moves.empty());
+  CHECK(places.see({}, {}, Millis(200)).moves.empty());
+  CHECK(places.begin(0, 3, Millis(300)).starts == Steps{{0, 3}});  // it waits for its task
+  CHECK(texts(places.see(workers({4}), {}, Millis(400))) ==
+        std::vector<std::string>{"replica 0 moves from /job:worker/task:0 to /job:worker/task:4: "
+                                 "/job:worker/task:0 has left"});
+}
+
+// Whatever comes and goes: at most as many moves as are needed, and every step starts at last.
 TEST_CASE("any workers that come, leave and are lost: all steps start, and the load is even") {
   for (uint32_t seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
