@@ -43,6 +43,31 @@ TEST_CASE("asynchronous trainings differ by their order, and a record of each gi
   CHECK(weights.size() > 3);
 }
 
+TEST_CASE("a replay that loses a worker and a ps has the bits of its record") {
+  SimClusterOptions options = async_options(2);
+  options.pace_ms = 50;
+  History silent;
+  SimCluster first(options, 1, {}, nullptr, silent);
+  first.run();
+  const int64_t begun = first.calm().begun, events = first.calm().ended - begun;
+  options.record = false;
+  options.replay = first.disk().files(sim::kRecordFolder);
+  int64_t struck = 0;
+  for (int64_t i = 1; i <= 12; ++i) {
+    const std::string text =
+        detail::concat(begun + events * i / 14, ":kill:", i % 2 == 0 ? "ps" : "worker", i % 3 % 2,
+                       ":200 ", begun + events * i / 13 + 40, ":kill:worker2:300");
+    CAPTURE(text);
+    History history;
+    SimCluster again(options, 100 + static_cast<uint64_t>(i), sim::faults_of(text), nullptr,
+                     history);
+    again.run();
+    CHECK(again.weights() == first.weights());
+    for (const auto& [kind, times] : again.outcome().faults) struck += times;
+  }
+  CHECK(struck > 12);
+}
+
 TEST_CASE("a disk that is full for a while ends the record, and not the training") {
   const SimClusterOptions options = async_options(1);
   History calm, history;
