@@ -23,11 +23,16 @@ std::string difference(const std::vector<Slice>& wanted, const std::vector<Slice
   for (size_t i = 0; i < wanted.size(); ++i) {
     const SliceSpec want = to_spec(wanted[i]);
     const SliceSpec& has = there[i];
-    if (std::tie(want.slice, want.parameter, want.dtype, want.shape, want.offset, want.size,
-                 want.table) !=
-        std::tie(has.slice, has.parameter, has.dtype, has.shape, has.offset, has.size, has.table))
+    if (std::tie(want.slice, want.parameter, want.dtype, want.shape, want.offset, want.size) !=
+        std::tie(has.slice, has.parameter, has.dtype, has.shape, has.offset, has.size))
       return detail::concat("it has ", describe(from_spec(has)), ", this program wants ",
                             describe(wanted[i]), " there");
+    const auto options = [](const std::string& text) {
+      return text.empty() ? "no table" : detail::concat("a table (", text, ")");
+    };
+    if (want.table != has.table)
+      return detail::concat(want.parameter, " is ", options(has.table), ", this program wants ",
+                            options(want.table));
   }
   return {};
 }
