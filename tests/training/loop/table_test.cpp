@@ -171,6 +171,25 @@ TEST_CASE("a training that resumes on other shards has the rows and bits of one 
   }
 }
 
+TEST_CASE(
+    "a checkpoint brings its rows to another session; training goes on from checkpoints alone") {
+  Folder folder("table-loaded");
+  const Trained trained =
+      alone(TableFit(adam(0.01), false), {.steps = 5, .checkpoint_dir = folder.path()}, 2);
+  TableFit fit(adam(0.01), false);
+  Session session = Session::local(fit.graph, {.threads = 1});
+  load_parameters(session, folder.path());
+  CHECK(same_bits(fit.rows(session, false), trained.rows));
+  const Refusal refusal = refusal_of([&] { train(session, fit.all, {.steps = 2}); });
+  CHECK(refusal.code == Errc::invalid_argument);
+  has(refusal.text, "has been trained before; go on from a checkpoint");
+  has(refusal_of([&] {
+        set_parameters(session, {{"w", Tensor::zeros(DType::f32, {kWidth, 3})}});
+      }).text,
+      "its rows would be lost");
+  CHECK(same_bits(fit.rows(session, false), trained.rows));
+}
+
 TEST_CASE("under async with one replica a table has the bits of sync") {
   TableFit one(adagrad(0.1), false), other(adagrad(0.1), false);
   one.all.pop_back();
