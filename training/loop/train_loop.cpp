@@ -151,7 +151,7 @@ void TrainLoop::try_again(int64_t replica, int64_t step, const Error& e, Millis 
     return s.retry.succeeded();
   }
   const std::string which = detail::concat("step ", step, " of replica ", replica);
-  if (plan_.ordered && e.code() == Errc::stale && !rules_.held().by_steps()) {
+  if (plan_.ordered && e.code() == Errc::stale && !terms_.rules.held().by_steps()) {
     const TrainActions back =
         shards_lost(detail::concat(which, ": ", e.what(), "; the order of updates is ",
                                    plan_.repeats ? "repeated" : "recorded",
