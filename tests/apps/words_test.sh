@@ -100,7 +100,7 @@ expect 65 'bytes.txt: line 2: byte 1 (0xff) is not UTF-8' "${words[@]}" --data "
 expect 65 'hole.txt: line 2: wants two words and a number, got 2 parts: car bus' "${text[@]}" --similarity "$out/hole.txt"
 expect 65 'many.txt: line 2: wants two words and a number' "${text[@]}" --similarity "$out/many.txt"
 expect 65 'few.txt: 1 of 2 pairs have both words in the vocabulary' "${text[@]}" --similarity "$out/few.txt"
-expect 65 'the vectors grow without limit' "${text[@]}" --min-count 2 --subsample 0 --learning-rate 0.1 --dim 20 --batch 8
+expect 65 'the vectors grow without limit' "${text[@]}" --rule sync --min-count 2 --subsample 0 --learning-rate 0.1 --dim 20 --batch 8
 printf "red green red green\n" >"$out/other.txt"
 expect 78 "vocabulary" "$build/words" --out "$out/cut" --data "$out/other.txt" --min-count 2 --resume
 # A run that is refused leaves the earlier training as it was.
