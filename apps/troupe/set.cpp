@@ -18,7 +18,7 @@ int set(const std::vector<std::string>& arguments) {
               "ended while it waits for a later step");
   add_visit_flags(flags, given, /*one=*/true);
   flags.add("rule", &rule, "sync, sync-backup:B, async, ssp:S, local:H and others");
-  flags.add("rate", &rate, "what all learning rates are multiplied by, beside their schedules");
+  flags.add("rate", &rate, "the factor of all learning rates, beside their schedules");
   flags.add("at", &at, "step from which it holds; else the first one that no replica has begun");
   if (!flags.parse(arguments)) return 0;
   if (rule.has_value() == rate.has_value())

@@ -103,7 +103,7 @@ TEST_CASE("a parameter that is not pushed in each step is refused") {
   CHECK(Replica().code(2, of({1, 1, 1, 1})).lost);
 }
 
-TEST_CASE("what is too large for codes travels as it is, with the residual") {
+TEST_CASE("a sum that is too large for codes travels as it is, with the residual") {
   Replica r;
   r.pushed(0, of({3e38F, 2e38F, 1e38F, 1}));
   const Residuals::Coded coded = r.code(1, of({1, 1, 3e38F, 1}));

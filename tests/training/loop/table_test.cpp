@@ -210,7 +210,7 @@ TEST_CASE("a read makes no row, and gets the first values of those that are not 
   for (const ParameterSlice& s : parameter_slices(session)) CHECK(s.rows == 0);
 }
 
-TEST_CASE("a table refuses what would be of all its rows") {
+TEST_CASE("a table refuses requests for all of its rows") {
   Graph g;
   const Output table = table_parameter(g, "emb", {kRows, kWidth});
   const Output ids = placeholder(g, DType::i64, {-1}, "ids");
