@@ -10,6 +10,7 @@
 #include <caf/all.hpp>
 
 #include "net/wire/bounded_list.hpp"
+#include "net/wire/double_bits.hpp"
 
 namespace troupe {
 
@@ -63,9 +64,10 @@ auto inspect(I&, AskTraining&) -> caf::error {
 template <class I>
 auto inspect(I& f, TrainingTold& x) {
   BoundedList tasks{x.tasks}, rules{x.rules};
-  return f(x.program, x.training, x.phase, x.step, x.steps, x.loss, x.examples_per_second,
-           x.remaining_s, x.rule, x.rate_scale, x.recoveries, x.replicas, tasks, x.rule_steps,
-           x.scale_steps, rules, x.scales);
+  DoubleBits loss{x.loss}, speed{x.examples_per_second}, remaining{x.remaining_s};
+  return f(x.program, x.training, x.phase, x.step, x.steps, loss, speed, remaining, x.rule,
+           x.rate_scale, x.recoveries, x.replicas, tasks, x.rule_steps, x.scale_steps, rules,
+           x.scales);
 }
 template <class I>
 auto inspect(I& f, AskLedger& x) {
@@ -78,7 +80,8 @@ auto inspect(I& f, LedgerTold& x) {
 }
 template <class I>
 auto inspect(I& f, ChangeTerms& x) {
-  return f(x.rule, x.rate_scale, x.step);
+  DoubleBits rate_scale{x.rate_scale};
+  return f(x.rule, rate_scale, x.step);
 }
 template <class I>
 auto inspect(I& f, TermsTaken& x) {

@@ -85,13 +85,17 @@ std::string end_record(const TrainOptions& options, int64_t steps, const std::st
   return "the record of this training is not whole, and cannot be repeated: " + why;
 }
 
-void check_repeated(const TrainOptions& options, const std::string& weights) {
-  if (options.replay.empty()) return;
+std::string check_repeated(const TrainOptions& options, const std::string& weights) {
+  if (options.replay.empty()) return {};
   const std::string recorded = read_heads(absolute(options.replay)).weights;
-  if (!recorded.empty() && recorded != weights)
+  if (recorded.empty())
+    return detail::concat("the record in ", options.replay, " has no end with the weights of its ",
+                          "training, so those of the replay are not compared");
+  if (recorded != weights)
     throw Error(Errc::bad_data, "the record in ", options.replay, " ended with the weights ",
                 recorded, ", and its replay with ", weights,
                 "; the program, its first values or its data differ, or the processors do");
+  return {};
 }
 
 }  // namespace troupe

@@ -22,7 +22,8 @@ void set_order(const TrainOptions& options, const CheckpointRequest& checkpoints
 // it cannot be repeated; empty: it can, or none was wanted.
 std::string end_record(const TrainOptions& options, int64_t steps, const std::string& weights);
 
-// Throws: Error(bad_data) if a training has repeated a record that ended with other weights.
-void check_repeated(const TrainOptions& options, const std::string& weights);
+// Returns why the weights of a training that has repeated a record are not compared; empty: they
+// are equal, or nothing was repeated. Throws: Error(bad_data) if the record ended with others.
+std::string check_repeated(const TrainOptions& options, const std::string& weights);
 
 }  // namespace troupe

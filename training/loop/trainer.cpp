@@ -72,6 +72,22 @@ void check_outputs(const Tower& tower) {
                 tower.loss.name(), ", has no value; are Tower::loss and Tower::update exchanged?");
 }
 
+// A shard takes one gradient of a replica in a step: two towers that push for one would wait for
+// each other, or lose half of their gradients.
+void want_own_pushes(const Tower& tower, const std::set<int64_t>& replicas) {
+  const Graph& graph = *tower.loss.graph;
+  for (const int32_t id : prune(graph, {tower.loss, tower.update}, tower.feeds)) {
+    const Node& node = graph.node(id);
+    if (properties_of(node).parameter.kind != ParameterUse::pushes) continue;
+    const std::optional<int64_t> other = own_replica(node);
+    if (other && *other != tower.replica && replicas.count(*other))
+      throw Error(Errc::invalid_argument, "the tower of replica ", tower.replica, " pushes by ",
+                  describe(node), " for replica ", *other,
+                  ", which has a tower of its own; call parameter() or table_parameter() within ",
+                  "each tower's Graph::scope({.replica = ...}), under one name");
+  }
+}
+
 // A tower with its prepared call.
 struct PreparedTower {
   const Tower* tower;
@@ -161,6 +177,8 @@ class Trainer final : public TrainProgram {
     const auto move_after = std::min(options.move_after, options.patience / 2);
     places_ = first_places(group_->master(), stays(), whole, move_after, now_millis(),
                            [this](const std::string& text) { moved(text); });
+    std::set<int64_t> replicas;
+    for (const Tower& tower : towers) replicas.insert(tower.replica);
     for (const Tower& tower : towers) {
       if (towers_.count(tower.replica))
         throw Error(Errc::invalid_argument, "two towers have replica ", tower.replica,
@@ -174,6 +192,7 @@ class Trainer final : public TrainProgram {
         throw Error(Errc::invalid_argument, "Tower::batch of replica ", tower.replica,
                     " is empty: give a function that makes the values of its ", tower.feeds.size(),
                     " feeds for a step");
+      want_own_pushes(tower, replicas);
       start_.patiently([&] {
         towers_.emplace(
             tower.replica,
@@ -354,7 +373,8 @@ TrainResult Trainer::run() {
   if (const std::string why = end_record(options_, result.steps, result.weights_sha256);
       !why.empty())
     program_.tell(TrainEvent::warning, why);
-  check_repeated(options_, result.weights_sha256);
+  if (const std::string why = check_repeated(options_, result.weights_sha256); !why.empty())
+    program_.tell(TrainEvent::warning, why);
   program_.rethrow();
   return result;
 }

@@ -2,6 +2,7 @@
 // state at a moment when it is busy, or when the training has ended; and requests are bounded.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <mutex>
 #include <vector>
 
@@ -182,6 +183,30 @@ TEST_CASE("a training that is busy is asked nothing, and its last state stays") 
   CHECK(told.phase == "");
   CHECK(told.training == 1);
   CHECK(!requests.change({}, {}));
+}
+
+TEST_CASE("losses and scales that are not finite travel as they are") {
+  caf::actor_system_config config;
+  caf::actor_system system(config);
+  const auto travelled = [&system](auto message) {
+    std::vector<char> bytes;
+    caf::binary_serializer sink(system, bytes);
+    REQUIRE(!sink(message));
+    caf::binary_deserializer source(system, bytes);
+    decltype(message) out;
+    REQUIRE(!source(out));
+    return out;
+  };
+  for (const double value : {0.0, -0.0, 0.1, 1e300, -HUGE_VAL, HUGE_VAL}) {
+    TrainingTold told;
+    told.loss = told.remaining_s = value;
+    CHECK(travelled(told).loss == value);
+    CHECK(travelled(told).remaining_s == value);
+    CHECK(travelled(ChangeTerms{.rule = {}, .rate_scale = value, .step = 3}).rate_scale == value);
+  }
+  TrainingTold told;
+  told.loss = std::nan("");
+  CHECK(std::isnan(travelled(told).loss));
 }
 
 }  // namespace

@@ -210,6 +210,24 @@ TEST_CASE("a read makes no row, and gets the first values of those that are not 
   for (const ParameterSlice& s : parameter_slices(session)) CHECK(s.rows == 0);
 }
 
+TEST_CASE("a tower that pushes for the replica of another one is refused before any step") {
+  Graph g;
+  const Output table = table_parameter(g, "emb", {kRows, kWidth});  // outside of both towers
+  std::vector<Tower> towers;
+  for (int32_t i = 0; i < 2; ++i) {
+    const auto scope = g.scope({.replica = i});
+    const Output ids = constant(g, Tensor::of<int64_t>({3, i}, {2}));
+    const Output loss = reduce_mean(square(gather(table, ids)));
+    towers.push_back({.replica = i, .loss = loss, .update = minimize(loss, sgd(0.1))});
+  }
+  Session session = Session::local(g, {.threads = 1});
+  const Refusal refused = refusal_of([&] { train(session, towers, {.steps = 2}); });
+  CHECK(refused.code == Errc::invalid_argument);
+  has(refused.text, "for replica 0, which has a tower of its own; call parameter()");
+  towers.resize(1);
+  CHECK(train(session, towers, {.steps = 2}).steps == 2);
+}
+
 TEST_CASE("a table refuses requests for all of its rows") {
   Graph g;
   const Output table = table_parameter(g, "emb", {kRows, kWidth});
