@@ -26,7 +26,8 @@ std::vector<int64_t> ids_of(int64_t replica, int64_t step) {
 // Two towers that read a table of 10^12 rows, or a dense one of the rows that occur.
 struct TableFit {
   explicit TableFit(const Optimizer& optimizer, bool dense, const TableOptions& options = kUniform,
-                    const std::vector<std::string>& devices = {"", ""}, bool changed = false) {
+                    const std::vector<std::string>& devices = {"", ""}, bool changed = false,
+                    bool scaled = false) {
     Tensor first = Tensor::empty(DType::f32, Shape{kIds, kWidth});
     for (int64_t id = 0; id < kIds; ++id)
       FirstRowValues(options.first, "emb")
@@ -42,7 +43,9 @@ struct TableFit {
       const Output read = gather(emb, ids);
       const Output loss = reduce_mean(square(matmul(read, w) - 1.0));
       const Output update =
-          changed ? apply_gradients(changed_gradients(loss), optimizer) : minimize(loss, optimizer);
+          changed  ? apply_gradients(changed_gradients(loss), optimizer)
+          : scaled ? minimize_scaled(loss, optimizer, {.initial = 1024, .growth_interval = 3})
+                   : minimize(loss, optimizer);
       all.push_back({i, loss, update, {ids}, [i, dense](int64_t step) {
                        std::vector<int64_t> rows = ids_of(i, step);
                        if (!dense)
@@ -126,6 +129,16 @@ TEST_CASE("clipping by the norm of all gradients and weight decay take the rows 
   const Trained wanted = alone(dense, options, 1, true), got = alone(table, options, 2);
   CHECK(same_bits(got.rows, wanted.rows));
   CHECK(!same_bits(got.rows, alone(TableFit(adagrad(0.1), false), options, 2).rows));
+}
+
+TEST_CASE("a scaled loss trains a table as a dense one, while the scale changes") {
+  const TrainOptions options{.steps = 10};
+  const TableFit dense(adagrad(0.1), true, kUniform, {"", ""}, false, true);
+  const TableFit table(adagrad(0.1), false, kUniform, {"", ""}, false, true);
+  const Trained wanted = alone(dense, options, 1, true), got = alone(table, options, 2);
+  CHECK(same_bits(got.rows, wanted.rows));
+  CHECK(got.made == got.there);
+  CHECK(got.there > 20);
 }
 
 TEST_CASE("a table has the same bits on 1, 2 and 4 shards and processes, with rows forgotten") {
