@@ -132,15 +132,17 @@ TEST_CASE("two visitors change one thing: both are answered, and the later chang
   const std::string task = one.programs().at(0).task;
   const int64_t far = 900'000;
   std::string error;
+  std::atomic<bool> answered{false};
   std::jthread waits([&] {
     try {
       one.set_rate_scale(task, 0.25, far);
     } catch (const Error& e) {
       error = e.what();
     }
+    answered = true;
   });
   // The other change takes its place as soon as it has been asked for.
-  for (int64_t from = 0; from < far && error.empty();) from = two.set_rate_scale(task, 0.5, 0);
+  for (int64_t from = 0; from < far && !answered;) from = two.set_rate_scale(task, 0.5, 0);
   waits.join();
   has(error, "a later change has taken the place of this one");
   CHECK(two.programs().at(0).rate_scale == 0.5);
