@@ -62,12 +62,7 @@ class BackupRule final : public RuleBySteps {
   }
 
   PullVerdict pull(int32_t replica, int64_t step) const override {
-    if (step < 0 || step == step_ || step == empty_) return {};
-    if (step == step_ - 1) return {PullVerdict::previous};
-    if (step < step_)
-      return {PullVerdict::gone, detail::concat("step ", step, " ended without replica ", replica,
-                                                ", which was late: the shard is at step ", step_)};
-    return pull_ahead(step);
+    return pull_of(replica, step, "which was late");
   }
 
  private:
@@ -83,7 +78,6 @@ class BackupRule final : public RuleBySteps {
   const Aggregation rule_;
   std::map<int32_t, ReplicaProgress> counted_;  // the gradients that made updates
   size_t wanted_ = 1;                           // gradients that end a round
-  int64_t empty_ = -1;                          // the step before it, if that made no update
 };
 
 }  // namespace

@@ -45,6 +45,16 @@ AggregationRule::PushVerdict RuleBySteps::look_ahead(int32_t replica, int64_t st
   return {round && round->count(replica) ? PushVerdict::waiting : PushVerdict::kept};
 }
 
+AggregationRule::PullVerdict RuleBySteps::pull_of(int32_t replica, int64_t step,
+                                                  const char* ended) const {
+  if (step < 0 || step == step_ || step == empty_) return {};
+  if (step == step_ - 1) return {PullVerdict::previous};
+  if (step < step_)
+    return {PullVerdict::gone, detail::concat("step ", step, " ended without replica ", replica,
+                                              ", ", ended, ": the shard is at step ", step_)};
+  return pull_ahead(step);
+}
+
 AggregationRule::PullVerdict RuleBySteps::pull_ahead(int64_t step) const {
   if (step > step_ + kAheadMax)
     return {PullVerdict::gone,

@@ -38,6 +38,9 @@ class RuleBySteps : public AggregationRule {
   void end_step(std::vector<Contribution>& out);
   // The verdict on a gradient of the open step or of a later one.
   PushVerdict look_ahead(int32_t replica, int64_t step) const;
+  // The verdict on a pull where a step may end without a replica, or without an update: `ended`
+  // says why a step before the last one is gone.
+  PullVerdict pull_of(int32_t replica, int64_t step, const char* ended) const;
   // The verdict on a pull of a step that is not open yet.
   PullVerdict pull_ahead(int64_t step) const;
   // No gradient of the replica comes any more for steps before `first`; false: it is known.
@@ -47,6 +50,7 @@ class RuleBySteps : public AggregationRule {
 
   std::map<int32_t, int64_t> first_;  // by replica: no gradient of an earlier step comes any more
   int64_t step_ = 0;                  // the open one
+  int64_t empty_ = -1;                // the step before it, if that made no update
   std::map<int64_t, Round> rounds_;   // by step: the open one and those ahead of it
   mutable int64_t looks_ = 0;
 

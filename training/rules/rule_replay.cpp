@@ -201,12 +201,7 @@ class ReplayedRounds final : public RuleBySteps {
   }
 
   PullVerdict pull(int32_t replica, int64_t step) const override {
-    if (step < 0 || step == step_ || step == empty_) return {};
-    if (step == step_ - 1) return {PullVerdict::previous};
-    if (step < step_)
-      return {PullVerdict::gone, detail::concat("step ", step, " ended without replica ", replica,
-                                                ", as it did in the record")};
-    return pull_ahead(step);
+    return pull_of(replica, step, "as it did in the record");
   }
 
  private:
@@ -220,7 +215,6 @@ class ReplayedRounds final : public RuleBySteps {
   Recorded recorded_;
   std::optional<OrderEvent> next_;              // none: the record is over
   std::map<int32_t, ReplicaProgress> counted_;  // the gradients that made updates
-  int64_t empty_ = -1;                          // the step before this one, if it made no update
 };
 
 }  // namespace

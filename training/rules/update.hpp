@@ -46,7 +46,7 @@ struct SliceValues {
   RowsRead read;
   std::vector<std::pair<std::string, Tensor>> optimizer_accumulators;  // by name, [n]
   int64_t accumulators_since = 0;  // the version at which they were zeros
-  // Of a table whose rows are made on first touch: these, with values and accumulators; `values` is
+  // The rows of a table that makes them on first touch, with values and accumulators; `values` is
   // empty then. It keeps the rows that changed as they were in the previous version.
   std::shared_ptr<RowStore> table = {};
 };
